@@ -9,6 +9,7 @@ use crate::{
     acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
     budget::Budget,
+    handoff::HandedChat,
     ids::{AgentId, ConversationId, SpaceId, TaskId},
     json::any_version::of_any_version,
     principal::{Principal, RootProof, TaskRoot},
@@ -97,6 +98,9 @@ pub struct TaskSpec {
     /// Agents that are not asked for a bid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<AgentId>,
+    /// The chat that it is a message of, if its requester has handed that over.
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+    pub handed: Option<Box<HandedChat>>,
 }
 
 impl Deref for TaskSpec {
@@ -126,6 +130,7 @@ impl TaskSpec {
             origin: None,
             history: Vec::new(),
             exclude: Vec::new(),
+            handed: None,
         }
     }
 

@@ -141,6 +141,11 @@ pub fn context_turns(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "context-turn", name])
 }
 
+/// With whom a context goes on, if that is another agent (state).
+pub fn handover(me: &AgentId, name: &str) -> Key {
+    Key::new(&[me.as_str(), "handover", name])
+}
+
 /// A schedule (state).
 pub fn schedule(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "schedule", name])
