@@ -184,7 +184,7 @@ pub(crate) fn start(
 ) -> Result<ContextStart, Error> {
     let handover = handover(store, me, name)?;
     let Some(record) = store.latest(&keys::context(me, name))? else {
-        return Ok(ContextStart { handover, ..ContextStart::default() });
+        return Ok(ContextStart::default().handed_over(handover));
     };
     let ContextRow { head, .. } = content::decode(me, store, &record.value)?;
     let page = store.read(&Filter::Below(keys::context_turns(me, name)), head.after, PAGE)?;
@@ -194,7 +194,7 @@ pub(crate) fn start(
         Some((record.revision, id, turn.turn))
     });
     let start = ContextStart::new(head, ended.collect(), seat::compaction(input).or(compaction), input);
-    Ok(ContextStart { handover, ..start })
+    Ok(start.handed_over(handover))
 }
 
 /// The A2A contexts of a user, the one that was used last first, at most `limit`: each with its last use, and without its turns.

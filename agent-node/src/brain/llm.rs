@@ -326,9 +326,9 @@ impl LlmBrain {
                 }
                 let role = prompts::role_of_seat(request);
                 let is_sealed = seat::is_sealed_input(task.input.as_ref());
-                let task =
-                    if request.prompt.context.is_some() { LoopSubject::Chat } else { LoopSubject::Task };
-                let subject = role.map_or(task, |role| LoopSubject::Seat { role, is_sealed });
+                let is_chat = request.prompt.context.is_some();
+                let alone = if is_chat { LoopSubject::Chat } else { LoopSubject::Task };
+                let subject = role.map_or(alone, |role| LoopSubject::Seat { role, is_sealed });
                 (subject, task.capability.as_ref())
             }
             TurnSubject::Help(asked) => {

@@ -241,6 +241,12 @@ impl ContextStart {
         Self { head, summary, turns, handover: None }
     }
 
+    /// The same, of a context that goes on with another agent.
+    #[must_use]
+    pub fn handed_over(self, handover: Option<Box<Handover>>) -> Self {
+        Self { handover, ..self }
+    }
+
     /// What is left of what was said long ago, in words: the brain's own summary, and the lines about later turns.
     pub fn words(&self) -> String {
         let own = self.head.base.as_ref().map(|base| base.summary.trim()).filter(|own| !own.is_empty());

@@ -486,9 +486,7 @@ impl Doing {
         if self.task.pending.is_too_much() {
             return self.fail(self.asked_too_much());
         }
-        if let Some(asked) = self.task.pending.take_handoff()
-            && let Some(handed_over) = self.hand_over(asked, event)
-        {
+        if let Some(handed_over) = self.hand_over_noted(event) {
             return handed_over;
         }
         let mut effects = self.send(None, event);

@@ -212,10 +212,15 @@ impl PendingRequests {
         }
     }
 
-    /// Takes the handover that was noted, if there is one.
-    pub(super) fn take_handoff(&mut self) -> Option<HandoffRequest> {
-        let at = self.noted.iter().position(|noted| matches!(noted, Progress::Handoff(_)))?;
-        if let Progress::Handoff(asked) = self.noted.remove(at) { Some(asked) } else { None }
+    /// Takes the handovers that were noted.
+    pub(super) fn take_handoffs(&mut self) -> Vec<HandoffRequest> {
+        let mut handoffs = Vec::new();
+        self.noted.retain(|noted| {
+            let Progress::Handoff(asked) = noted else { return true };
+            handoffs.push(asked.clone());
+            false
+        });
+        handoffs
     }
 
     /// Whether anything is asked that has no answer.

@@ -75,22 +75,33 @@ impl Doing {
         effects
     }
 
-    /// Hands the chat over; `None` if that can't be, which the next turn is told.
-    pub(super) fn hand_over(&mut self, asked: HandoffRequest, event: &Event) -> Option<Vec<Effect>> {
-        if let Some(why) = self.why_not_handed_over(&asked) {
+    /// Hands the chat over if the turn has asked for it; `None` if that can't be, which the next turn is told. To ask for the same
+    /// more than once is one handover.
+    pub(super) fn hand_over_noted(&mut self, event: &Event) -> Option<Vec<Effect>> {
+        let handoffs = self.task.pending.take_handoffs();
+        let first = handoffs.first()?;
+        let several = handoffs.iter().any(|other| other.to != first.to);
+        let several = several.then(|| "a chat goes on with one agent: hand it over to one".to_owned());
+        if let Some(why) = several.or_else(|| self.why_not_handed_over(first)) {
             let turn = self.task.turn;
-            self.task.pending.refuse_handoff(asked, turn, why);
+            for asked in handoffs {
+                self.task.pending.refuse_handoff(asked, turn, why.clone());
+            }
             return None;
         }
+        Some(self.hand_over(handoffs.into_iter().next()?, event))
+    }
+
+    fn hand_over(&mut self, asked: HandoffRequest, event: &Event) -> Vec<Effect> {
         let HandoffRequest { id, to, reason, .. } = asked;
         if self.task.ownership.spec.handed.is_some() {
             let message = format!("hands the chat to {to}: {reason}");
             self.task.ownership.handed_on = Some(Handoff { to, reason });
-            return Some(self.finish(TaskState::Completed, Some(message)));
+            return self.finish(TaskState::Completed, Some(message));
         }
         let by = self.task.me.clone();
         let times = self.handed.as_ref().map_or(0, |handed| handed.times);
-        Some(self.begin_handover(HandedWork::new(id, to, by, reason, times), event))
+        self.begin_handover(HandedWork::new(id, to, by, reason, times), event)
     }
 
     fn why_not_handed_over(&self, asked: &HandoffRequest) -> Option<String> {
