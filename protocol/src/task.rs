@@ -225,6 +225,9 @@ pub struct Status {
     /// Whether it tells of a pause or of its end: the tasks that wait for this one show it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_pause: bool,
+    /// The agent whose words they are, if another one works under an award.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<AgentId>,
 }
 
 impl Status {
@@ -235,7 +238,7 @@ impl Status {
 
     /// The state alone.
     pub fn of(state: TaskState) -> Self {
-        Self { state, message: None, questions: Vec::new(), is_pause: false }
+        Self { state, message: None, questions: Vec::new(), is_pause: false, by: None }
     }
 }
 

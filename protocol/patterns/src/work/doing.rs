@@ -13,6 +13,7 @@ mod answer;
 mod award_answer;
 mod budget;
 mod confirmation;
+mod doer_progress;
 mod hand_on;
 mod handoff;
 pub(crate) mod lines;
@@ -36,6 +37,7 @@ use crate::{
 };
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
+use doer_progress::DoerProgress;
 use handoff::HandedWork;
 use lines::{LineFate, WorkKind};
 use pause::Pauses;
@@ -131,6 +133,9 @@ pub struct Doing {
     /// How the chat came back, if it was handed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     came_back: Option<ChatHandover>,
+    /// What the agents that work for it say of their progress.
+    #[serde(default, skip_serializing_if = "DoerProgress::is_none")]
+    progress: DoerProgress,
     /// What it has done of the task before, until it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     so_far: Option<Box<WorkSoFar>>,
@@ -161,6 +166,7 @@ impl Doing {
             unconfirmed: None,
             handed: None,
             came_back: None,
+            progress: DoerProgress::default(),
             so_far: None,
         }
     }
@@ -708,12 +714,16 @@ impl Doing {
             },
             Payload::TaskUpdate(update) => match self.task.pending.take_questions(by, update, None) {
                 true => self.show_questions(""),
-                false => self.show_pause_of_doer(by, update),
+                false if update.status.as_ref().is_some_and(|status| status.is_pause) => {
+                    self.show_pause_of_doer(by, update)
+                }
+                false => self.show_progress_of_doer(by, update, event),
             },
             _ => {
                 let Some(answer) = self.task.pending.take_answer(by, answers, payload) else {
                     return Vec::new();
                 };
+                self.progress.forget();
                 let mut effects = match (payload.usage(), by.agent()) {
                     (Some(usage), Some(agent)) => self.charge_request(usage, agent, &answer),
                     _ => Vec::new(),
@@ -898,6 +908,7 @@ impl Doing {
             EventKind::TimerFired { timer: Timer::Tell } => {
                 self.task.ownership.tell(&self.task.me).into_iter().collect()
             }
+            EventKind::TimerFired { timer: Timer::Progress } => self.show_next_progress(event),
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason: Some(reason), away_ms } => self.drains(reason, *away_ms),
