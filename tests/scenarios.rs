@@ -39,6 +39,7 @@ mod scenarios {
     mod foreign_unavailable;
     mod foreign_v03;
     mod grpc;
+    mod handoffs;
     mod health;
     mod help;
     mod hitl;

@@ -10,6 +10,7 @@ use protocol::{
 };
 use ring::rand::{SecureRandom, SystemRandom};
 use std::{
+    collections::BTreeMap,
     fs::{self, OpenOptions},
     io::Write as _,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
@@ -17,11 +18,44 @@ use std::{
     sync::Arc,
 };
 
-/// The directory of the keys; `None` makes keys that last as long as the process.
+/// The keys of a process.
 #[derive(Debug, Clone, Default)]
-pub struct SigningKeys(pub Option<PathBuf>);
+pub struct SigningKeys {
+    /// Their directory; `None` makes keys that last as long as the process.
+    pub dir: Option<PathBuf>,
+    /// The directories of agents whose keys another process of the mesh has made.
+    elsewhere: BTreeMap<AgentId, PathBuf>,
+}
 
 impl SigningKeys {
+    /// The keys in `dir`.
+    pub fn at(dir: Option<PathBuf>) -> Self {
+        Self { dir, elsewhere: BTreeMap::new() }
+    }
+
+    /// The keys in `dir`. An agent that has begun in another process of the same mesh, whose data lies in `mesh`, keeps the key that
+    /// it has there: the newest, if there are several.
+    pub fn of_mesh<'a>(dir: PathBuf, mesh: &Path, agents: impl Iterator<Item = &'a AgentId>) -> Self {
+        let entries = fs::read_dir(mesh).into_iter().flatten().flatten();
+        let others = entries.map(|entry| entry.path().join("keys")).chain([mesh.join("keys")]);
+        let others: Vec<_> = others.filter(|other| *other != dir && other.is_dir()).collect();
+        let made_at = |file: PathBuf| fs::metadata(file).and_then(|file| file.modified()).ok();
+        let elsewhere = agents.filter(|agent| !dir.join(format!("{agent}.ed25519")).exists()).filter_map(|agent| {
+            let made = others.iter().filter_map(|other| {
+                Some((made_at(other.join(format!("{agent}.ed25519")))?, other.clone()))
+            });
+            let (_, newest) = made.max()?;
+            tracing::info!(%agent, keys = %newest.display(), "it keeps the key that it has there");
+            Some((agent.clone(), newest))
+        });
+        Self { elsewhere: elsewhere.collect(), dir: Some(dir) }
+    }
+
+    /// The directory of the key of an agent or a service.
+    fn dir_of(&self, id: &AgentId) -> Option<&Path> {
+        self.elsewhere.get(id).or(self.dir.as_ref()).map(PathBuf::as_path)
+    }
+
     /// The identity of an agent or a service; created if it is missing.
     pub fn identity(&self, id: &AgentId) -> anyhow::Result<IdentityKey> {
         Ok(IdentityKey::new(id.clone(), self.of(id)?))
@@ -47,7 +81,7 @@ impl SigningKeys {
     }
 
     fn history_file(&self, service: &AgentId) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.join(format!("{service}.history")))
+        Some(self.dir_of(service)?.join(format!("{service}.history")))
     }
 
     fn history(&self, service: &AgentId) -> anyhow::Result<KeyHistory> {
@@ -71,13 +105,13 @@ impl SigningKeys {
     /// The seal of the webhooks of `agent`, whose key is `key`. It stays when the key is replaced or lost.
     pub fn seal(&self, agent: &AgentId, key: &SigningKey) -> anyhow::Result<Seal> {
         let secret = Seal::secret_of(key);
-        let Some(dir) = &self.0 else { return Ok(Seal::new(secret)) };
+        let Some(dir) = self.dir_of(agent) else { return Ok(Seal::new(secret)) };
         let file = dir.join(format!("{agent}.seal"));
         Ok(Seal::new(read_or_create(&file, || Ok(secret)).map_err(bad_key(agent, file))?))
     }
 
     fn peer_token_file(&self, agent: &AgentId) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.join(format!("{agent}.peer")))
+        Some(self.dir_of(agent)?.join(format!("{agent}.peer")))
     }
 
     /// The digest of the token of the process of `agent`, if it has one.
@@ -94,7 +128,7 @@ impl SigningKeys {
     }
 
     fn next_file(&self, agent: &AgentId) -> Option<PathBuf> {
-        Some(self.0.as_ref()?.join(format!("{agent}.ed25519.next")))
+        Some(self.dir_of(agent)?.join(format!("{agent}.ed25519.next")))
     }
 
     /// The key that is to replace that of `agent`; created if there is none.
@@ -113,7 +147,7 @@ impl SigningKeys {
 
     /// Keeps the key of `agent`, which the registry refuses, under the name of its fingerprint: the refusal is not signed.
     pub fn keep_refused(&self, agent: &AgentId, fingerprint: &str) -> std::io::Result<()> {
-        let Some(dir) = &self.0 else { return Ok(()) };
+        let Some(dir) = self.dir_of(agent) else { return Ok(()) };
         let (file, kept) =
             (dir.join(format!("{agent}.ed25519")), dir.join(format!("{agent}.ed25519.{fingerprint}")));
         match fs::hard_link(file, kept) {
@@ -124,14 +158,14 @@ impl SigningKeys {
 
     /// Makes the next key of `agent` its key.
     pub fn promote_next(&self, agent: &AgentId) -> std::io::Result<()> {
-        let (Some(dir), Some(next)) = (&self.0, self.next_file(agent)) else { return Ok(()) };
+        let (Some(dir), Some(next)) = (self.dir_of(agent), self.next_file(agent)) else { return Ok(()) };
         fs::rename(next, dir.join(format!("{agent}.ed25519")))?;
         fs::File::open(dir)?.sync_all()
     }
 
     /// The key of `agent`; created if it is missing. Fails if the file is invalid or readable by others.
     pub fn of(&self, agent: &AgentId) -> anyhow::Result<Arc<SigningKey>> {
-        let seed = match &self.0 {
+        let seed = match self.dir_of(agent) {
             None => random_seed()?,
             Some(dir) => {
                 crate::data_dir::create(dir)?;
@@ -214,7 +248,7 @@ mod tests {
     #[test]
     fn threads_that_start_at_once_read_one_key() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = SigningKeys(Some(dir.path().to_owned()));
+        let keys = SigningKeys::at(Some(dir.path().to_owned()));
         let id = AgentId::parse("planner-01").unwrap();
         let read = || keys.identity(&id).unwrap().public().fingerprint();
         let all: std::collections::BTreeSet<_> = std::thread::scope(|scope| {
@@ -227,9 +261,28 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_keeps_the_key_that_another_process_of_its_mesh_has_made() {
+        let mesh = tempfile::tempdir().unwrap();
+        let ids = ["words", "other"].map(|id| AgentId::parse(id).unwrap());
+        let of = |process: &str| {
+            SigningKeys::of_mesh(mesh.path().join(process).join("keys"), mesh.path(), ids.iter())
+        };
+        let key = |keys: &SigningKeys, id: &AgentId| keys.identity(id).unwrap().public().fingerprint();
+        let node = key(&of("node-words"), &ids[0]);
+        assert_eq!(key(&of(""), &ids[0]), node, "begun with `mesh node`, continued with `mesh up`");
+        let up = key(&of(""), &ids[1]);
+        assert_eq!(key(&of("node-other"), &ids[1]), up, "the other way round");
+        assert!(!mesh.path().join("node-other/keys/other.ed25519").exists());
+        // Its own file counts, as before.
+        let own = SigningKeys::at(Some(mesh.path().join("node-old/keys")));
+        let old = key(&own, &ids[0]);
+        assert!(old != node && key(&of("node-old"), &ids[0]) == old);
+    }
+
+    #[test]
     fn the_next_key_replaces_the_first_and_the_seal_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = SigningKeys(Some(dir.path().join("keys")));
+        let keys = SigningKeys::at(Some(dir.path().join("keys")));
         let id = AgentId::parse("builder-01").unwrap();
         let first = keys.of(&id).unwrap();
         keys.seal(&id, &first).unwrap();
@@ -248,7 +301,7 @@ mod tests {
     #[test]
     fn a_rotation_of_a_service_is_finished_once_its_history_is_durable() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = SigningKeys(Some(dir.path().join("keys")));
+        let keys = SigningKeys::at(Some(dir.path().join("keys")));
         let id = AgentId::parse("registry").unwrap();
         let (first, history) = keys.service(&id).unwrap();
         assert!(history.is_empty());
@@ -272,7 +325,7 @@ mod tests {
     #[test]
     fn a_key_is_created_once_for_its_owner_only_and_stays_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let keys = SigningKeys(Some(dir.path().join("keys")));
+        let keys = SigningKeys::at(Some(dir.path().join("keys")));
         let id = AgentId::parse("builder-01").unwrap();
         let first = keys.of(&id).unwrap();
         assert_eq!(keys.of(&id).unwrap().public(), first.public());

@@ -141,6 +141,7 @@ impl TurnWorkspace {
             | TurnEnd::LastingFailure { .. }
             | TurnEnd::Rejected { .. }
             | TurnEnd::Waiting
+            | TurnEnd::Handoff(_)
             | TurnEnd::WaitingFor { .. }
             | TurnEnd::Pause { .. } => {
                 return Ok(None);

@@ -24,6 +24,7 @@ pub mod words;
 pub mod address_policy;
 pub mod deputy;
 pub mod envelope;
+pub mod handoff;
 pub mod identity;
 pub mod message;
 pub mod principal;

@@ -8,6 +8,7 @@ use crate::{
     artifact::{self, Artifact, ArtifactChunk, ArtifactRef},
     bid::{Cost, Eta, Fraction},
     budget::Budget,
+    handoff::{HandedChat, Handoff},
     ids::{AgentId, Capability, QuestionId, SpaceId, TaskId},
     json::any_version::of_any_version,
     principal::{Principal, RootProof, TaskRoot},
@@ -418,6 +419,9 @@ payload! {
         /// Agents that are not asked for a bid; believed from an agent's request to itself only.
         => #[serde(default, skip_serializing_if = "Vec::is_empty")]
         exclude: Vec<AgentId>,
+        /// The chat that it is a message of, if its requester has handed that over; between agents.
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+        handed: Option<Box<HandedChat>>,
     }
 }
 
@@ -485,6 +489,9 @@ payload! {
         /// How the turn of a seat ended; believed from agents only.
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         seat: Option<SeatEnd>,
+        /// To whom the sender hands the chat on that it was given with the task, or back; between agents.
+        => #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+        handed_on: Option<Handoff>,
     }
 }
 
@@ -545,6 +552,7 @@ impl TaskRequest {
             is_review: false,
             session: None,
             exclude: Vec::new(),
+            handed: None,
             extra: Map::new(),
         }
     }

@@ -9,6 +9,7 @@ use crate::{
     acceptance::{MAX_CHECKS, ResultCheck},
     artifact::Artifact,
     budget::Budget,
+    handoff::HandedChat,
     ids::{AgentId, ConversationId, SpaceId, TaskId},
     json::any_version::of_any_version,
     principal::{Principal, RootProof, TaskRoot},
@@ -97,6 +98,9 @@ pub struct TaskSpec {
     /// Agents that are not asked for a bid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exclude: Vec<AgentId>,
+    /// The chat that it is a message of, if its requester has handed that over.
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+    pub handed: Option<Box<HandedChat>>,
 }
 
 impl Deref for TaskSpec {
@@ -126,6 +130,7 @@ impl TaskSpec {
             origin: None,
             history: Vec::new(),
             exclude: Vec::new(),
+            handed: None,
         }
     }
 
@@ -220,6 +225,9 @@ pub struct Status {
     /// Whether it tells of a pause or of its end: the tasks that wait for this one show it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_pause: bool,
+    /// The agent whose words they are, if another one works under an award.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<AgentId>,
 }
 
 impl Status {
@@ -230,7 +238,7 @@ impl Status {
 
     /// The state alone.
     pub fn of(state: TaskState) -> Self {
-        Self { state, message: None, questions: Vec::new(), is_pause: false }
+        Self { state, message: None, questions: Vec::new(), is_pause: false, by: None }
     }
 }
 

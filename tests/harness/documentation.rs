@@ -104,6 +104,7 @@ fn commands(block: &str) -> Vec<String> {
 struct PageRun<'a> {
     dir: &'a Path,
     mesh: Option<Process>,
+    nodes: Vec<Process>,
     background: Vec<Background>,
 }
 
@@ -118,11 +119,19 @@ impl Drop for Background {
 }
 
 impl PageRun<'_> {
-    /// Runs a command. `mesh up` and a command with `&` go on; the latter has begun when it
+    /// Runs a command. `mesh up`, `mesh node` and a command with `&` go on; the latter has begun when it
     /// has printed a line, or writes to a file.
     async fn command(&mut self, line: &str) -> Option<Output> {
         if let Some(team) = line.strip_prefix("mesh up ") {
             self.mesh = Some(up(self.dir, &[Path::new(team)]).await);
+            return None;
+        }
+        if let Some(file) = line.strip_prefix("mesh node ").and_then(|rest| rest.strip_suffix(" &")) {
+            let mesh = self.mesh.as_ref().expect("a mesh that runs");
+            let (join, file) = (mesh.data.join("join"), self.dir.join(file));
+            let (join, file) = (join.to_string_lossy(), file.to_string_lossy());
+            let args = ["node", "--registry", &mesh.url, "--join", &join, "--port", "0", "--profile", "fast", &file];
+            self.nodes.push(Process::start(&self.dir.join("node-data"), &args).await);
             return None;
         }
         let (person, envs) = (self.mesh.as_ref().map(Process::person), [("ANTHROPIC_API_KEY", "k")]);
@@ -155,7 +164,7 @@ pub async fn run_commands(
     running: Option<Process>,
     edit: impl Fn(&Path),
 ) -> Vec<String> {
-    let mut run = PageRun { dir, mesh: running, background: Vec::new() };
+    let mut run = PageRun { dir, mesh: running, nodes: Vec::new(), background: Vec::new() };
     let mut outputs = Vec::new();
     for line in blocks(text, "sh").into_iter().flat_map(commands) {
         if line == "mesh inbox" {
@@ -181,7 +190,7 @@ pub async fn run_page(page: &str, dir: &Path) -> Vec<String> {
     for (name, text) in files(page) {
         file(dir, name, text);
     }
-    let mut run = PageRun { dir, mesh: None, background: Vec::new() };
+    let mut run = PageRun { dir, mesh: None, nodes: Vec::new(), background: Vec::new() };
     let blocks: Vec<_> =
         fenced(page).into_iter().filter(|(language, _)| ["sh", "text"].contains(language)).collect();
     let (mut outputs, mut compared) = (Vec::new(), 0);

@@ -90,7 +90,9 @@ async fn the_commands_of_getting_started_run_as_shown() {
     let outputs = run_commands(GETTING_STARTED, dir.path(), Some(Process::demo().await), |_| {}).await;
     assert!(outputs.len() >= 9, "{outputs:?}");
     assert!(dir.path().join("library/src/main.rs").exists());
-    assert!(outputs.last().unwrap().contains("completed"), "{outputs:?}");
+    let greeted = outputs.iter().position(|output| output.trim() == "Hello from greeter");
+    assert!(greeted.is_some_and(|at| outputs[at + 1].contains("greeter")), "{outputs:?}");
+    assert!(outputs.iter().any(|output| output.contains("completed")), "{outputs:?}");
 }
 
 #[tokio::test]

@@ -317,6 +317,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/a2a/logins/forget", "333a3a111111"),
     ("PUT", "/a2a/peer", "333333111111"),
     ("DELETE", "/a2a/contexts/{id}", "444434111111"),
+    ("DELETE", "/a2a/contexts/{id}/handover", "444434111111"),
     ("DELETE", "/a2a/peer", "333333111111"),
     ("POST", "/a2a/peer/heartbeat", "333333111111"),
     ("POST", "/a2a/peer/lines", "333333111111"),

@@ -96,6 +96,14 @@ fn under_a_signal(spans: &[ReceivedSpan], agent: &str, pattern: &str, signal: &s
     })
 }
 
+/// The demo team, whose reviewer also reacts when somebody needs help.
+fn team_that_reacts() -> String {
+    let reviewer = "brain: { exec: [mesh, brain, reviewer] }\n";
+    let reacting = format!("{reviewer}    subscribe: [help.needed]\n");
+    assert!(TEAM.contains(reviewer), "{TEAM}");
+    TEAM.replace(reviewer, &reacting)
+}
+
 fn demo() -> Value {
     json!({ "taskId": "t-1", "description": GARDEN })
 }
@@ -103,7 +111,7 @@ fn demo() -> Value {
 #[tokio::test]
 async fn mesh_trace_equals_the_exported_tree_in_one_process() {
     let collector = Collector::start();
-    let mesh = Process::demo_in(&collector.environment()).await;
+    let mesh = Process::up_in(&collector.environment(), &team_that_reacts()).await;
     mesh.agent("planner-01").ask(demo()).await;
     assert_same_tree(&collector, "t-1", &mesh.url, the_demo_is_over).await;
 }
@@ -114,7 +122,8 @@ async fn mesh_trace_equals_the_exported_tree_over_processes_and_names_the_missin
     let mut cluster = Cluster::start().await;
     cluster.environment = collector.environment();
     let mut nodes = Vec::new();
-    for agent in TEAM.split("\n  - agent: ").skip(1) {
+    let team = team_that_reacts();
+    for agent in team.split("\n  - agent: ").skip(1) {
         let name = agent.lines().next().unwrap();
         nodes.push((name, cluster.node(name, &format!("agents:\n  - agent: {agent}")).await));
     }

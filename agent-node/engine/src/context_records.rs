@@ -12,6 +12,7 @@ use patterns::{
 };
 use protocol::{
     compaction::Compaction,
+    handoff::Handover,
     ids::{AgentId, ConversationId, TaskId},
     limits::Limits,
     principal::Principal,
@@ -67,6 +68,9 @@ pub struct ContextView {
     pub of: A2aContextId,
     /// When its last turn ended.
     pub used_at: WallTime,
+    /// With whom it goes on, if it was handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Box<Handover>>,
     /// A line about each turn that the next one is not given whole.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub summary: String,
@@ -107,7 +111,40 @@ pub(crate) fn deletions_with(store: &dyn Snapshot, me: &AgentId, row: &TaskRow) 
         return Ok(Vec::new());
     }
     let turn = keys::context_turn(me, &name, &row.task.conversation);
-    Ok(vec![Write::Delete(turn), Write::Delete(keys::context(me, &name))])
+    let names = [keys::context(me, &name), keys::handover(me, &name)];
+    Ok(std::iter::once(turn).chain(names).map(Write::Delete).collect())
+}
+
+/// The record of with whom a context goes on; without `handover` it is deleted.
+pub(crate) fn hand_over(me: &AgentId, name: &str, handover: Option<&Handover>) -> Result<Write, Error> {
+    let key = keys::handover(me, name);
+    let Some(handover) = handover else { return Ok(Write::Delete(key)) };
+    let record = serde_json::to_vec(handover)
+        .map_err(|error| Error::Refused(format!("a handover can't be written: {error}")))?;
+    Ok(Write::Put(key, record.into()))
+}
+
+/// With whom a context goes on, if it was handed over.
+pub(crate) fn handover(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    name: &str,
+) -> Result<Option<Box<Handover>>, Error> {
+    let record = store.latest(&keys::handover(me, name))?;
+    record.map(|record| content::decode(me, store, &record.value)).transpose()
+}
+
+/// Gives the A2A context of a user back to this agent; `None` if it was not handed over.
+pub fn taking_back(
+    store: &dyn Snapshot,
+    me: &AgentId,
+    user: &Principal,
+    of: &A2aContextId,
+) -> Result<Option<Batch>, Error> {
+    let name = context::name_of((user, user), of.tenant.as_deref(), &of.context_id);
+    let is_handed = handover(store, me, &name)?.is_some();
+    let delete = || Batch { writes: vec![Write::Delete(keys::handover(me, &name))], ..Batch::default() };
+    Ok(is_handed.then(delete))
 }
 
 /// Records that a task of a context has ended.
@@ -145,7 +182,10 @@ pub(crate) fn start(
     compaction: Compaction,
     input: Option<&Value>,
 ) -> Result<ContextStart, Error> {
-    let Some(record) = store.latest(&keys::context(me, name))? else { return Ok(ContextStart::default()) };
+    let handover = handover(store, me, name)?;
+    let Some(record) = store.latest(&keys::context(me, name))? else {
+        return Ok(ContextStart::default().handed_over(handover));
+    };
     let ContextRow { head, .. } = content::decode(me, store, &record.value)?;
     let page = store.read(&Filter::Below(keys::context_turns(me, name)), head.after, PAGE)?;
     let ended = page.into_iter().filter_map(|record| {
@@ -153,7 +193,8 @@ pub(crate) fn start(
         let turn: ContextTurn = serde_json::from_slice(&record.value).ok()?;
         Some((record.revision, id, turn.turn))
     });
-    Ok(ContextStart::new(head, ended.collect(), seat::compaction(input).or(compaction), input))
+    let start = ContextStart::new(head, ended.collect(), seat::compaction(input).or(compaction), input);
+    Ok(start.handed_over(handover))
 }
 
 /// The A2A contexts of a user, the one that was used last first, at most `limit`: each with its last use, and without its turns.
@@ -167,7 +208,9 @@ pub fn list(
     for listed in store.list(&lists::contexts_of(me, user), limit)? {
         let Some(record) = store.latest(&listed.key)? else { continue };
         let row: ContextRow = content::decode(me, store, &record.value)?;
-        let view = |of| ContextView { of, used_at: row.used, summary: String::new(), turns: None };
+        let name = listed.key.tokens().get(2).cloned().unwrap_or_default();
+        let handover = handover(store, me, &name)?;
+        let view = |of| ContextView { of, used_at: row.used, handover, summary: String::new(), turns: None };
         views.extend(row.of.map(view));
     }
     Ok(views)
@@ -185,7 +228,8 @@ pub fn find(
     let row: ContextRow = content::decode(me, store, &record.value)?;
     let start = start(me, store, &name, Compaction::default(), None)?;
     let TurnContext { summary, turns } = turns_of(me, store, &name, &start)?;
-    Ok(Some(ContextView { of, used_at: row.used, summary, turns: Some(turns) }))
+    let handover = start.handover;
+    Ok(Some(ContextView { of, used_at: row.used, handover, summary, turns: Some(turns) }))
 }
 
 /// Deletes the A2A context of a user, a page of its turns at a time: to be called until it returns `None`. The records of its tasks stay.
@@ -197,14 +241,14 @@ pub fn deletion(
 ) -> Result<Option<Batch>, Error> {
     let name = context::name_of((user, user), of.tenant.as_deref(), &of.context_id);
     let mut writes: Vec<_> = store.keys(&Filter::Below(keys::context_turns(me, &name)), 0, PAGE)?;
-    let row = keys::context(me, &name);
-    if writes.is_empty() && store.latest(&row)?.is_none() {
+    let (row, handover) = (keys::context(me, &name), keys::handover(me, &name));
+    if writes.is_empty() && store.latest(&row)?.is_none() && store.latest(&handover)?.is_none() {
         return Ok(None);
     }
     let is_whole = writes.len() < PAGE;
     let mut batch = Batch::default();
     batch.writes.extend(writes.drain(..).map(|(_, key)| Write::Delete(key)));
-    batch.writes.extend(is_whole.then_some(Write::Delete(row)));
+    batch.writes.extend(is_whole.then_some([row, handover]).into_iter().flatten().map(Write::Delete));
     Ok(Some(batch))
 }
 
@@ -255,5 +299,6 @@ fn past_turn(me: &AgentId, store: &dyn Snapshot, turn: EndedTurn, row: &TaskRow)
         asked: turn.place.is_empty().then(|| spec.description.clone()),
         place: turn.place,
         summary: turn.summary,
+        by: turn.by,
     })
 }

@@ -1,6 +1,6 @@
 //! How a turn ends.
 
-use crate::{OutputLine, TaskId};
+use crate::{Handoff, OutputLine, TaskId};
 use std::time::Duration;
 
 /// How a turn ended: with the message of `done`, empty if an artifact says it all, or in another way.
@@ -25,6 +25,9 @@ pub enum End {
     Pass(String),
     /// Done, with the label of the stage of a session, which says what comes next, and a message.
     Label(String, String),
+    /// Another agent answers in its place, and the chat goes on with that one. Why it can't be handed over is the answer `handoff-`
+    /// and that agent's id, in the next turn.
+    Handoff(Handoff),
     /// For this time. The turn begins again with the same checkpoints.
     Pause(Duration, String),
     /// The node has stopped the turn: its task was cancelled, or a bound has passed. What it reports counts no more.
@@ -57,6 +60,7 @@ pub(crate) fn end_line(result: TurnResult) -> OutputLine {
         Err(End::LastingFailure(reason)) => OutputLine::Failed { reason, lasting: true },
         Err(End::Rejected(reason)) => OutputLine::Rejected { reason },
         Err(End::Message(text)) => OutputLine::Message { text },
+        Err(End::Handoff(handoff)) => OutputLine::Handoff(handoff),
         Err(End::Pause(after, reason)) => {
             OutputLine::Pause { after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX), reason }
         }
@@ -83,6 +87,10 @@ mod tests {
             (Err(End::Pass("no".into())), r#"{"type":"pass","message":"no"}"#),
             (Err(End::Label("again".into(), String::new())), r#"{"type":"done","label":"again"}"#),
             (Err(End::Message("hi".into())), r#"{"type":"message","text":"hi"}"#),
+            (
+                Err(End::Handoff(Handoff { to: "b".parse().unwrap(), reason: "r".into() })),
+                r#"{"type":"handoff","to":"b","reason":"r"}"#,
+            ),
             (Err(pause), r#"{"type":"pause","afterMs":2000,"reason":"429"}"#),
             (Err(End::Cancelled), r#"{"type":"failed","reason":"cancelled"}"#),
         ] {

@@ -57,8 +57,8 @@ pub use wire::{
     entry::{EntryKind, Grade, MemoryScope},
     ids::{Address, AgentId, Capability, SpaceId, TaskId},
     line::{
-        ArtifactLine, BidLine, Checkpoint, Delegate, DirectiveLine, Eta, Find, Help, MemoryType, OutputLine,
-        Post, ProposalType, Propose, Remember, Request, Say, SideMode, SignalLine, SupervisorVerb,
+        ArtifactLine, BidLine, Checkpoint, Delegate, DirectiveLine, Eta, Find, Handoff, Help, MemoryType,
+        OutputLine, Post, ProposalType, Propose, Remember, Request, Say, SideMode, SignalLine, SupervisorVerb,
     },
     prompt::{BidCall, Brief, CallForProposals, ComputedBid, InputLine, PeerSummary, Skill, TurnPrompt},
     question::{Decision, OnTimeout, Question, QuestionKind},

@@ -431,6 +431,7 @@ impl BrainLog {
                 | TurnEnd::Seat { .. }
                 | TurnEnd::Message { .. }
                 | TurnEnd::Waiting
+                | TurnEnd::Handoff(_)
                 | TurnEnd::WaitingFor { .. }),
             ) => Ok(end),
             Err(why) => Err(self.masked(&why)),

@@ -36,7 +36,7 @@ pub(super) enum TurnLine {
 const MAX_LINE_DEPTH: usize = MAX_DEPTH - 4;
 
 /// The types of lines.
-const TYPES: [&str; 25] = [
+const TYPES: [&str; 26] = [
     "status",
     "artifact",
     "signal",
@@ -60,6 +60,7 @@ const TYPES: [&str; 25] = [
     "rejected",
     "wait",
     "pause",
+    "handoff",
     "bid",
     "no-bid",
 ];
@@ -228,6 +229,7 @@ mod tests {
             r#"{"type":"remember","content":"c","entryType":"core-context","importance":"high","scope":"own","expertise":{"rust":2}}"#,
             r#"{"type":"find","id":"f1","kind":"decision","tag":"net","text":"port","wait":false}"#,
             r#"{"type":"wait"}"#,
+            r#"{"type":"handoff","to":"billing-01","reason":"an invoice"}"#,
             r#"{"type":"pause","afterMs":5,"reason":"429"}"#,
         ] {
             let read = parsed(line).unwrap_or_else(|error| panic!("{line}: {error}"));

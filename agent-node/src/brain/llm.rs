@@ -326,7 +326,9 @@ impl LlmBrain {
                 }
                 let role = prompts::role_of_seat(request);
                 let is_sealed = seat::is_sealed_input(task.input.as_ref());
-                let subject = role.map_or(LoopSubject::Task, |role| LoopSubject::Seat { role, is_sealed });
+                let is_chat = request.prompt.context.is_some();
+                let alone = if is_chat { LoopSubject::Chat } else { LoopSubject::Task };
+                let subject = role.map_or(alone, |role| LoopSubject::Seat { role, is_sealed });
                 (subject, task.capability.as_ref())
             }
             TurnSubject::Help(asked) => {
@@ -549,7 +551,13 @@ fn records(request: &TurnRequest) -> Result<Vec<TranscriptRecord>, String> {
 fn records_of_earlier(turn: &PastTurn) -> Vec<TranscriptRecord> {
     let records = turn.checkpoints.iter().map(TranscriptRecord::deserialize);
     match records.collect::<Result<Vec<_>, _>>() {
-        Ok(records) if !records.is_empty() => records,
+        Ok(mut records) if !records.is_empty() => {
+            records.extend(turn.by.as_ref().map(|by| {
+                let (id, text) = (format!("{}-by", turn.task_id), prompts::answer_of_other(turn, by.as_str()));
+                TranscriptRecord::Noted { id, text, media: Vec::new() }
+            }));
+            records
+        }
         Ok(_) | Err(_) => {
             let (id, text, media) = (turn.task_id.to_string(), prompts::earlier_turn(turn), Vec::new());
             vec![TranscriptRecord::Began { id, text, media }]

@@ -20,7 +20,7 @@ use super::{
     Brain, BrainError, CompletedTurn, TurnFuture, TurnHandle, TurnRequest,
     json_lines::{self, BrainLine},
 };
-use patterns::turn::{Progress, Prompt, TurnEnd, TurnSubject};
+use patterns::turn::{HandoffRequest, Progress, Prompt, TurnEnd, TurnSubject};
 use protocol::{answer::SeatEnd, ids::TaskId};
 use serde::Deserialize;
 use std::{path::Path, sync::Arc, time::Duration};
@@ -51,6 +51,8 @@ enum ScriptedEnd {
     LastingFailure(String),
     Rejected(String),
     Message(String),
+    #[serde(skip)]
+    Handoff(HandoffRequest),
     #[serde(rename_all = "camelCase")]
     Pause {
         after_ms: u64,
@@ -121,6 +123,7 @@ impl ScriptEntryConfig {
                 }
                 BrainLine::End(TurnEnd::Rejected { reason }) => ends.push(ScriptedEnd::Rejected(reason)),
                 BrainLine::End(TurnEnd::Message { text }) => ends.push(ScriptedEnd::Message(text)),
+                BrainLine::End(TurnEnd::Handoff(to)) => ends.push(ScriptedEnd::Handoff(to)),
                 BrainLine::End(TurnEnd::Waiting) => ends.push(ScriptedEnd::Waiting),
                 BrainLine::End(TurnEnd::WaitingFor { task }) => ends.push(ScriptedEnd::WaitingFor(task)),
                 BrainLine::End(TurnEnd::Pause { after_ms, reason }) => {
@@ -151,6 +154,7 @@ impl ScriptedEnd {
             Self::LastingFailure(reason) => Ok(TurnEnd::LastingFailure { reason: reason.clone() }),
             Self::Rejected(reason) => Ok(TurnEnd::Rejected { reason: reason.clone() }),
             Self::Message(text) => Ok(TurnEnd::Message { text: text.clone() }),
+            Self::Handoff(to) => Ok(TurnEnd::Handoff(to.clone())),
             Self::Waiting => Ok(TurnEnd::Waiting),
             Self::WaitingFor(task) => Ok(TurnEnd::WaitingFor { task: task.clone() }),
             Self::Pause { after_ms, reason } => {

@@ -240,6 +240,7 @@ impl ChatSession<'_> {
         let text = chat.to_markdown(self.with.agent.as_str(), most);
         // In a pipe standard output has the answers alone.
         match self.is_terminal {
+            true if text.is_empty() => Ok(()),
             true => output::line(text.trim_end()),
             false => Ok(()),
         }

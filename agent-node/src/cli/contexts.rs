@@ -10,7 +10,9 @@ use super::{
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use engine::context_records::A2aContextId;
-use protocol::{artifact::Artifact, problem::Reason, routes, time::WallTime};
+use protocol::{
+    artifact::Artifact, handoff::Handover, ids::AgentId, problem::Reason, routes, time::WallTime,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -33,6 +35,8 @@ enum ContextVerb {
     Export(OfContext),
     /// Have the agent forget a chat: the next message in it begins anew. The records of its tasks are deleted later.
     Forget(OfContext),
+    /// Give a chat that an agent has handed over back to that agent.
+    TakeBack(OfContext),
 }
 
 #[derive(Debug, Args)]
@@ -51,6 +55,9 @@ pub(super) struct Chat {
     #[serde(flatten)]
     pub(super) of: A2aContextId,
     pub(super) used_at: WallTime,
+    /// With whom it goes on, if it was handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handover: Option<Handover>,
     #[serde(default)]
     summary: String,
     #[serde(default)]
@@ -77,9 +84,19 @@ impl Chat {
             let made: Vec<_> = turn.produced.iter().map(Artifact::as_text).collect();
             let said = made.iter().map(String::as_str).chain(turn.message.as_deref());
             let said: Vec<_> = said.map(str::trim).filter(|said| !said.is_empty()).collect();
-            text.push_str(&format!("**{agent}:** {}\n\n", said.join("\n\n")));
+            let who = turn.by.as_ref().map_or(agent, AgentId::as_str);
+            text.push_str(&format!("**{who}:** {}\n\n", said.join("\n\n")));
+        }
+        if let Some(now_with) = self.now_with() {
+            text.push_str(&format!("*{now_with}*\n"));
         }
         text
+    }
+
+    /// With whom it goes on, if it was handed over, and why.
+    pub(super) fn now_with(&self) -> Option<String> {
+        let Handover { to, reason, .. } = self.handover.as_ref()?;
+        Some(format!("now with agent {to}: {}", output::plain(reason)))
     }
 }
 
@@ -133,6 +150,16 @@ pub(super) async fn context(common: &CommonArgs, args: ContextArgs) -> Result<()
                 false => output::line(&format!("{} has forgotten {context_id}", agent.agent)),
             }
         }
+        ContextVerb::TakeBack(of) => {
+            let (agent, Chat { of: A2aContextId { context_id, .. }, .. }) =
+                located(&client, &args.at, &of).await?;
+            let path = format!("{}/{}/handover", routes::CONTEXTS, encoded(&context_id));
+            client.delete(&agent.endpoint, &path).await?;
+            match common.json {
+                true => output::json(&json!({ "agent": agent.agent, "takenBack": context_id })),
+                false => output::line(&format!("{context_id} goes on with {}", agent.agent)),
+            }
+        }
     }
 }
 
@@ -141,18 +168,23 @@ async fn list(common: &CommonArgs, client: &MeshClient, at: &AtArgs) -> Result<(
     let mut all = chats(client, &endpoints).await;
     all.sort_by_key(|(_, chat)| std::cmp::Reverse(chat.used_at));
     if common.json {
-        let line = |(agent, Chat { of, used_at, .. }): &(&AgentEndpoint, Chat)| json!({ "agent": agent.agent, "contextId": of.context_id, "tenant": of.tenant, "usedAt": used_at });
+        let line = |(agent, Chat { of, used_at, handover, .. }): &(&AgentEndpoint, Chat)| {
+            json!({
+                "agent": agent.agent, "contextId": of.context_id, "tenant": of.tenant, "usedAt": used_at, "handover": handover,
+            })
+        };
         return output::json(&all.iter().map(line).collect::<Vec<_>>());
     }
     if all.is_empty() {
         return output::line("no chats; `mesh chat AGENT` begins one");
     }
     let rows = all.iter().map(|(agent, chat)| {
-        [&chat.of.context_id, agent.agent.as_str(), &chat.used_at.to_string()]
+        let now_with = chat.handover.as_ref().map_or("", |handover| handover.to.as_str());
+        [&chat.of.context_id, agent.agent.as_str(), now_with, &chat.used_at.to_string()]
             .map(|text| Cell::new(output::plain(text)))
             .to_vec()
     });
-    output::line(&output::table(&["CONTEXT", "AGENT", "USED"], rows))
+    output::line(&output::table(&["CONTEXT", "AGENT", "NOW WITH", "USED"], rows))
 }
 
 /// The chats with these agents. One that does not answer has none.

@@ -46,11 +46,15 @@ struct BrainKindArgs {
     /// A language model; no program.
     #[arg(long)]
     llm: bool,
+    /// The smallest file that works, and nothing else: its brain is a line of shell.
+    #[arg(long)]
+    minimal: bool,
 }
 
 /// What a directory gets. `{{name}}`, `{{brain}}` and `{{test}}` stand in the agent file and in the README.
 struct AgentTemplate {
     yaml: &'static str,
+    /// Empty if there is none.
     readme: &'static str,
     /// Further files: name and content.
     files: &'static [(&'static str, &'static str)],
@@ -81,7 +85,7 @@ macro_rules! library {
     };
 }
 
-const COUNT: &str = "\"Count: the quick brown fox\" --capability count-words";
+const COUNT: &str = "\"Count: the quick brown fox\" --capability {{name}}";
 
 const PYTHON: AgentTemplate = AgentTemplate {
     yaml: template!("python/agent.yaml"),
@@ -154,7 +158,18 @@ const LLM: AgentTemplate = AgentTemplate {
     brain: "instructions.md",
     build: "",
     test: "mesh validate {{name}}.yaml",
-    ask: "\"What can you do?\" --capability answer-questions",
+    ask: "\"What can you do?\" --capability {{name}}",
+};
+
+const MINIMAL: AgentTemplate = AgentTemplate {
+    yaml: template!("minimal/agent.yaml"),
+    readme: "",
+    files: &[],
+    library: &[],
+    brain: "",
+    build: "",
+    test: "mesh validate {{name}}.yaml",
+    ask: "\"Say hello\" --capability {{name}}",
 };
 
 impl BrainKindArgs {
@@ -164,6 +179,7 @@ impl BrainKindArgs {
             Self { node: true, .. } => &NODE,
             Self { rust: true, .. } => &RUST,
             Self { shell: true, .. } => &SHELL,
+            Self { minimal: true, .. } => &MINIMAL,
             Self { .. } => &LLM,
         }
     }
@@ -181,7 +197,8 @@ impl AgentTemplate {
             .library
             .iter()
             .map(|(name, text)| ((*name).to_owned(), text.replace("\"../../protocol/wire\"", "\"../wire\"")));
-        named.into_iter().chain(further).chain(library).collect()
+        let named = named.into_iter().filter(|(_, text)| !text.is_empty());
+        named.chain(further).chain(library).collect()
     }
 }
 
@@ -196,7 +213,7 @@ pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<(), CliError>
     let up = format!("mesh up {}", shell_quoted(&args.dir.join(format!("{id}.yaml")).to_string_lossy()));
     let build = (!template.build.is_empty()).then(|| format!("({})", inside(template.build)));
     let run: Vec<_> = build.into_iter().chain([up]).collect();
-    let ask = format!("mesh ask {}", template.ask);
+    let ask = format!("mesh ask {}", template.ask.replace("{{name}}", &id));
     let test = inside(&template.test.replace("{{name}}", &id));
     let paths: Vec<_> = files.iter().map(|(path, _)| path.to_string_lossy()).collect();
     if common.json {
@@ -282,7 +299,7 @@ mod tests {
 
     #[test]
     fn no_placeholder_is_left_in_a_file() {
-        for template in [&PYTHON, &NODE, &RUST, &SHELL, &LLM] {
+        for template in [&PYTHON, &NODE, &RUST, &SHELL, &LLM, &MINIMAL] {
             for (name, text) in template.files("words") {
                 let is_left = ["{{name}}", "{{brain}}", "{{test}}"].iter().any(|it| text.contains(it));
                 assert!(!text.is_empty() && !is_left, "{name}: {text}");

@@ -276,6 +276,7 @@ pub(super) fn serve(
             advertise: process.listening.advertise(),
             port,
             data,
+            mesh_dir: common.clone(),
             is_replica,
             grace: process.grace.duration(),
             kill_timeout: process.stop_grace.map(|timeout| timeout.duration()),

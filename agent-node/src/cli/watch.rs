@@ -375,6 +375,8 @@ fn activity_line(activity: &Value) -> Option<String> {
             format!("{}: {}", word("by"), word("state"))
         }
         "answered" => format!("{}: {}: {}", word("by"), word("state"), word("text")),
+        "handedOver" => format!("now with agent {}: {}", word("to"), word("text")),
+        "handedBack" => "now with the agent itself again".to_owned(),
         "tool" => {
             let end = activity["error"].as_str().unwrap_or("done");
             format!("tool {}: {}", word("name"), output::plain(end))

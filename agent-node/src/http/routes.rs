@@ -46,6 +46,10 @@ pub fn agents(config: &mut web::ServiceConfig) {
             [(Method::GET, web::to(contexts::get)), (Method::DELETE, web::to(contexts::forget))],
         ))
         .service(resource(
+            &format!("{}/{{id}}/handover", routes::CONTEXTS),
+            [(Method::DELETE, web::to(contexts::take_back))],
+        ))
+        .service(resource(
             routes::SCHEDULES,
             [(Method::GET, web::to(schedules::list)), (Method::POST, web::to(schedules::add))],
         ))

@@ -69,6 +69,8 @@ pub struct ProcessConfig {
     pub port: u16,
     /// The data directory; a replica has a directory of its own in it.
     pub data: PathBuf,
+    /// The directory of the mesh: that of `data`, or the one in which all its processes have theirs.
+    pub mesh_dir: PathBuf,
     /// Whether it is one of several replicas of an agent, which share `data`.
     pub is_replica: bool,
     /// How long running work may take after a stop signal.
@@ -206,7 +208,8 @@ async fn open(
     let agents =
         agent_specs(&config, &capture, cassette.as_ref(), &store, &hooks, (&outside, &logins)).await?;
     // Also without a store on disk: others have pinned them.
-    let keys = Some(config.data.join("keys"));
+    let ids = config.team.agents.iter().map(|definition| &definition.id);
+    let keys = SigningKeys::of_mesh(config.data.join("keys"), &config.mesh_dir, ids);
     let telemetry = telemetry(&config, &settings, capture)?;
     let requests = (!config.is_in_memory).then(|| config.data.join("requests"));
     let (mesh, join) = (config.team.mesh, config.join);
@@ -222,7 +225,7 @@ async fn open(
         secret,
         outside,
         logins,
-        keys: SigningKeys(keys),
+        keys,
         requests,
         hooks,
         telemetry,

@@ -90,7 +90,7 @@ pub struct NodeSetup {
 impl NodeSetup {
     /// The keys of the agents and services of this process.
     pub(super) fn own_keys(&self) -> anyhow::Result<KeyRing> {
-        let keys = KeyRing::new(self.secret.clone(), self.keys.0.clone());
+        let keys = KeyRing::new(self.secret.clone(), self.keys.dir.clone());
         let is_local = [
             (MeshService::Registry, self.registry == Some(ServiceLocation::Local)),
             (MeshService::Board, self.board == ServiceLocation::Local),

@@ -72,7 +72,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
         mesh: MeshConfig::default(),
         logins: crate::tool_login::ToolLogins::new(KEYS.path().join("logins"), outside.clone()),
         outside,
-        keys: crate::signing_keys::SigningKeys(Some(KEYS.path().to_owned())),
+        keys: crate::signing_keys::SigningKeys::at(Some(KEYS.path().to_owned())),
         hooks: Default::default(),
         telemetry: Default::default(),
         tokens: Default::default(),
@@ -84,7 +84,7 @@ fn setup(agents: Vec<AgentSpec>) -> NodeSetup {
 async fn manager(secret: Secret, running: &RunningNode) -> HttpClient {
     let me = AgentId::parse("manager-01").unwrap();
     let keys = KeyRing::new(secret, None);
-    keys.set_own(crate::signing_keys::SigningKeys(None).identity(&me).unwrap());
+    keys.set_own(crate::signing_keys::SigningKeys::at(None).identity(&me).unwrap());
     let signer = Signer { keys: keys.clone(), me: me.clone() };
     let wire = HttpClient::new(Some(signer), HttpClientLimits::default()).unwrap();
     let registry = Registry::remote(&format!("http://{}", running.services.unwrap()), wire.clone());

@@ -409,6 +409,7 @@ impl Pushing {
             lasting: false,
             usage: row.task.usage,
             seat: None,
+            handed_on: None,
             extra: Default::default(),
         };
         let refused =

@@ -39,6 +39,10 @@ enum ActivityKind {
         text: String,
     },
     Tool(ToolUse),
+    /// The chat goes on with another agent.
+    HandedOver { to: String, text: String },
+    /// It goes on with the agent of the task again.
+    HandedBack,
 }
 
 /// Whether `by` is shown what is done for `task`: a person who has requested it. What a session does is in its view, and what a
@@ -79,6 +83,12 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
 }
 
 pub(super) fn of_effect(effect: &Effect, timestamp: WallTime) -> Option<Activity> {
+    if let Effect::HandOver { handover, .. } = effect {
+        let what = handover.as_ref().map_or(ActivityKind::HandedBack, |handover| {
+            ActivityKind::HandedOver { to: handover.to.to_string(), text: shown(&handover.reason) }
+        });
+        return Some(Activity { timestamp, what });
+    }
     let Effect::Send(message) = effect else { return None };
     let WorkNotice { task, end: None, text } = message.payload.work_notice()? else { return None };
     let (to, task_id, text) = (message.to.to_string(), task.cloned(), shown(text));

@@ -207,6 +207,12 @@ export class Turn {
     this.#end({ type: "rejected", reason });
   }
 
+  /** Ends the turn: the agent `to` answers in its place, and the chat goes on with that one. Why it can't be handed over is the
+   * answer `handoff-` and that agent's id, in the next turn. */
+  handoff(to, reason) {
+    this.#end({ type: "handoff", to, reason });
+  }
+
   /** Ends the turn. It begins again after this time, with the same checkpoints. */
   pause(afterMs, reason) {
     this.#end({ type: "pause", afterMs, reason });
@@ -252,7 +258,7 @@ function contentOf(prompt) {
   };
 }
 
-const ENDS = new Set(["done", "pass", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid"]);
+const ENDS = new Set(["done", "pass", "failed", "rejected", "message", "pause", "wait", "handoff", "bid", "no-bid"]);
 
 /** The answer of `bidder` to a call for proposals: a bid, or the reason for none as a text. */
 async function answerCall(bidder, call) {

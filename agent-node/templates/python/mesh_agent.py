@@ -268,6 +268,8 @@ class Turn:
         """The owner's new messages, as A2A has them."""
         self.history: Sequence[Mapping[str, Json]] = prompt.get("history", ())
         """Earlier tasks of the same A2A context."""
+        self.handover: Optional[Mapping[str, Json]] = prompt.get("handover")
+        """In a chat that another agent has handed over: `by`, `reason`, `summary`, `isBack`."""
         self.produced: Sequence[Artifact] = _artifacts(prompt, "produced")
         """The artifacts of the task so far."""
         self.checkpoints: list[Json] = list(prompt.get("checkpoints", ()))
@@ -584,6 +586,11 @@ class Turn:
         """Ends the turn without a result. This agent is not asked again."""
         self._end(_line("rejected", reason=reason))
 
+    def handoff(self, to: str, reason: str) -> NoReturn:
+        """Ends the turn: the agent `to` answers in its place, and the chat goes on with that one. Why it
+        can't be handed over is the answer `handoff-` and that agent's id, in the next turn."""
+        self._end(_line("handoff", to=to, reason=reason))
+
     def pause(self, seconds: float, reason: str) -> NoReturn:
         """Ends the turn. It begins again after this time, with the same checkpoints."""
         self._end(_line("pause", afterMs=round(seconds * 1000), reason=reason))
@@ -713,7 +720,7 @@ class _Cancelled(BaseException):
     """The turn was stopped."""
 
 
-_ENDS = ("done", "pass", "failed", "rejected", "message", "pause", "wait", "bid", "no-bid")
+_ENDS = ("done", "pass", "failed", "rejected", "message", "pause", "wait", "handoff", "bid", "no-bid")
 
 
 def play(

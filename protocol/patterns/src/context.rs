@@ -7,7 +7,8 @@
 use crate::{ChunkRange, session::seat};
 use protocol::{
     compaction::{Compaction, KeptTurns},
-    ids::{ConversationId, Digest},
+    handoff::Handover,
+    ids::{AgentId, ConversationId, Digest},
     principal::Principal,
     task::{TaskSpec, TaskTerms},
     words::cut,
@@ -61,6 +62,9 @@ pub struct EndedTurn {
     /// What is left of the turns before it, in the brain's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// The agent that has answered, if the chat was handed over to another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<AgentId>,
 }
 
 impl EndedTurn {
@@ -76,7 +80,10 @@ impl EndedTurn {
     pub fn line(&self) -> String {
         let said = if self.said.is_empty() { "nothing was said" } else { &self.said };
         match self.place.as_str() {
-            "" => format!("- asked: {}; answered: {said}\n", self.asked),
+            "" => match &self.by {
+                Some(by) => format!("- asked: {}; {by} answered: {said}\n", self.asked),
+                None => format!("- asked: {}; answered: {said}\n", self.asked),
+            },
             place => format!("- {place}: {said}\n"),
         }
     }
@@ -102,12 +109,15 @@ fn place(input: Option<&Value>) -> (ContextTurnKind, String) {
 
 /// The name of the context in which `owner` has an agent do this task: the A2A context of a user, or for a seat of a session, that
 /// seat. Two users who name theirs alike have two. What another agent sends over A2A is in no context: its words are data, and not
-/// those of a person. The name of a seat's context is known to the host of the session only. A sealed stage has contexts of its own,
+/// those of a person; only a chat that an agent has handed over goes on as one, under a name that is unique for that agent. The name of a seat's context is known to the host of the session only. A sealed stage has contexts of its own,
 /// so that what its seats have heard elsewhere stays out; and so has each item of a plan, whose seats are called alike and work at
 /// once.
 pub fn name(spec: &TaskSpec, owner: &Principal) -> Option<String> {
     let tenant = spec.contact.as_ref().and_then(|contact| contact.tenant.as_deref());
     let Some(seat) = spec.input.as_ref().filter(|input| seat::is_seat_input(Some(input))) else {
+        if let (Some(handed), Principal::Agent(_)) = (&spec.handed, owner) {
+            return Some(named(&json!([owner, spec.root, "handed", handed.chat])));
+        }
         let is_user = matches!((owner, &spec.root), (Principal::User(_), Principal::User(_)));
         let context = spec.contact.as_ref().filter(|_| is_user)?.context_id.as_deref()?;
         return Some(name_of((owner, &spec.root), tenant, context));
@@ -149,6 +159,8 @@ pub struct ContextHead {
 struct ContextBase {
     conversation: ConversationId,
     bytes: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    summary: String,
 }
 
 impl ContextHead {
@@ -173,6 +185,9 @@ pub struct ContextStart {
     pub summary: String,
     /// The conversations of the turns that are given whole, the oldest first.
     pub turns: Vec<ConversationId>,
+    /// With whom the context goes on, if it was handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Box<Handover>>,
 }
 
 impl ContextStart {
@@ -186,7 +201,8 @@ impl ContextStart {
         // What is before the last summary is in it.
         let summed_up = ended.iter().rposition(|(_, _, turn)| turn.summary.is_some());
         if let Some((after, conversation, turn)) = summed_up.and_then(|at| ended.drain(..=at).next_back()) {
-            let base = Some(ContextBase { conversation, bytes: turn.bytes });
+            let summary = turn.summary.unwrap_or_default();
+            let base = Some(ContextBase { conversation, bytes: turn.bytes, summary });
             head = ContextHead { after, base, ..ContextHead::default() };
         }
         let base = head.base.clone();
@@ -222,7 +238,20 @@ impl ContextStart {
             summary.insert_str(0, &format!("- {} turns before these\n", head.dropped));
         }
         summary.extend(lines.into_iter().rev());
-        Self { head, summary, turns }
+        Self { head, summary, turns, handover: None }
+    }
+
+    /// The same, of a context that goes on with another agent.
+    #[must_use]
+    pub fn handed_over(self, handover: Option<Box<Handover>>) -> Self {
+        Self { handover, ..self }
+    }
+
+    /// What is left of what was said long ago, in words: the brain's own summary, and the lines about later turns.
+    pub fn words(&self) -> String {
+        let own = self.head.base.as_ref().map(|base| base.summary.trim()).filter(|own| !own.is_empty());
+        let own = own.map(|own| format!("{own}\n")).unwrap_or_default();
+        cut(&(own + &self.summary), MAX_OLD)
     }
 
     /// Whether nothing was done before.

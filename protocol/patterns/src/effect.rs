@@ -12,6 +12,7 @@ use protocol::{
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     envelope::Envelope,
+    handoff::Handover,
     ids::{Address, AgentId, Capability, ConversationId, Digest, MessageId, TaskId},
     message::{Epoch, Payload},
     principal::{Principal, RootProof},
@@ -160,6 +161,13 @@ pub enum Effect {
     Assign {
         /// The agent; `None` if there is none.
         doer: Option<AgentId>,
+    },
+    /// Record with whom a context goes on; with no `handover`, that it goes on with this agent.
+    HandOver {
+        /// The name of the context.
+        context: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        handover: Option<Box<Handover>>,
     },
     /// Go on as this pattern, from its start: the work is handed on. It is the last effect of the pattern before.
     HandOn(Box<AnyPattern>),

@@ -70,6 +70,8 @@ pub enum Timer {
     Tell,
     /// The next look at a task whose end is awaited.
     Look(RequestKey),
+    /// The next status that tells of the progress of agents that work for the task.
+    Progress,
     /// The end of a pause.
     Resume,
     /// The end of the time in which a review is awaited.

@@ -223,6 +223,7 @@ impl OpenTask {
             lasting: false,
             usage: outcome.usage,
             seat: None,
+            handed_on: None,
             extra: Map::new(),
         };
         let chunks = outcome.chunks;

@@ -9,6 +9,7 @@ use super::{
 use protocol::{
     answer::SeatEnd,
     artifact::ArtifactChunk,
+    handoff::Handoff,
     ids::{Address, AgentId, ConversationId, Digest, MessageId},
     message::{Epoch, Payload, Seq, TaskResponse, TaskUpdate},
     problem::Reason,
@@ -76,6 +77,9 @@ pub struct TaskOwnership {
     /// How the turn of a seat ended, if its task is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seat: Option<SeatEnd>,
+    /// To whom the doer hands on the chat of which it is a message, or back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) handed_on: Option<Handoff>,
     /// Whether neither waiting nor another try changes its failure, if it fails.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_failure_lasting: bool,
@@ -108,6 +112,7 @@ impl TaskOwnership {
             has_excused_itself: false,
             usage: Usage::default(),
             seat: None,
+            handed_on: None,
             is_failure_lasting: false,
             is_checked: false,
             is_hidden: false,
@@ -156,6 +161,11 @@ impl TaskOwnership {
         self.requester.as_ref().is_some_and(|requester| requester.epoch.is_some())
     }
 
+    /// Whether what it produces is reported as it comes: to the manager, or to the agent that passes on what is said in a chat.
+    fn reports_pieces(&self) -> bool {
+        self.is_awarded() || self.requester.is_some() && self.spec.handed.is_some()
+    }
+
     /// The epoch of the award or claim that it is done under.
     pub fn epoch(&self) -> Option<Epoch> {
         self.claim.or_else(|| self.requester.as_ref()?.epoch)
@@ -201,11 +211,11 @@ impl TaskOwnership {
             return None;
         }
         let is_described = self.is_announced() || self.is_checked;
-        let number = self.produced.add(&chunk, self.is_awarded(), is_described);
+        let number = self.produced.add(&chunk, self.reports_pieces(), is_described);
         Some(Effect::Update(Update::Artifact { number, chunk }))
     }
 
-    /// Reports chunks to the manager: one report if none is in flight, or with `all` whatever is not reported. Other
+    /// Reports chunks to whoever is told of them: one report if none is in flight, or with `all` whatever is not reported. Other
     /// requesters get the artifacts with the response.
     pub fn report_chunks(&mut self, all: bool) -> Vec<Effect> {
         if self.has_ended() {
@@ -237,7 +247,7 @@ impl TaskOwnership {
     /// Discards what a doer produced that did not finish.
     pub fn discard_artifacts(&mut self) -> Vec<Effect> {
         let Some(from) = self.produced.discard().filter(|_| !self.is_hidden) else { return Vec::new() };
-        let report = self.is_awarded().then(|| self.report_update(|update| update.restarts = true));
+        let report = self.reports_pieces().then(|| self.report_update(|update| update.restarts = true));
         std::iter::once(Effect::Update(Update::Restart { from })).chain(report.flatten()).collect()
     }
 
@@ -329,7 +339,7 @@ impl TaskOwnership {
     fn respond(&mut self, state: TaskState, message: Option<String>) -> Option<Effect> {
         let requester = self.requester.clone()?;
         self.seq += 1;
-        let reported = self.produced.reported().filter(|_| self.is_awarded());
+        let reported = self.produced.reported().filter(|_| self.reports_pieces());
         let response = TaskResponse {
             task_id: self.spec.task_id.clone(),
             seq: self.seq,
@@ -342,6 +352,7 @@ impl TaskOwnership {
             lasting: self.is_failure_lasting && state == TaskState::Failed,
             usage: self.usage,
             seat: self.seat.clone(),
+            handed_on: self.handed_on.clone(),
             extra: Map::new(),
         };
         let chunks = self.produced.range();
@@ -372,6 +383,7 @@ impl TaskOwnership {
             lasting: false,
             usage: self.usage,
             seat: None,
+            handed_on: None,
             extra: Map::new(),
         };
         vec![report(&requester, Label::Response, Payload::TaskResponse(response))]

@@ -241,6 +241,7 @@ impl ResultChecks {
                 TurnEnd::Message { .. }
                 | TurnEnd::Seat { .. }
                 | TurnEnd::Waiting
+                | TurnEnd::Handoff(_)
                 | TurnEnd::WaitingFor { .. } => self.unchecked("it ended without a verdict", event),
             }),
             (CheckStage::Node, EventKind::TurnFailed { reason, .. }) => Some(self.unchecked(reason, event)),
@@ -433,6 +434,7 @@ mod tests {
     fn response(artifacts: Vec<Artifact>, message: Option<&str>) -> TaskResponse {
         TaskResponse {
             seat: None,
+            handed_on: None,
             task_id: TaskId::parse("t").unwrap(),
             seq: 1,
             state: TaskState::Completed,

@@ -6,7 +6,8 @@ use protocol::{
     acceptance::ResultRevision,
     answer::SeatEnd,
     artifact::{Artifact, Part},
-    ids::{Address, Capability, Digest, SpaceId, TaskId},
+    handoff::{ChatHandover, Handoff},
+    ids::{Address, AgentId, Capability, Digest, SpaceId, TaskId},
     message::Epoch,
     question::Question,
     signal::{SignalRecord, SignalType},
@@ -58,6 +59,9 @@ pub struct Prompt {
     /// The earlier turns of the seat, if it is the turn of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Box<TurnContext>>,
+    /// How its chat came to the agent, if another one has handed it over, or back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<ChatHandover>,
     /// The space of the task; `default` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceId>,
@@ -111,6 +115,7 @@ impl Prompt {
             history: Vec::new(),
             checkpoints: Vec::new(),
             context: None,
+            handover: None,
             space: None,
             session: None,
             brief: None,
@@ -201,6 +206,8 @@ pub enum Progress {
         #[serde(default = "yes", skip_serializing_if = "is_true")]
         wait: bool,
     },
+    /// The chat of the task is handed over, and the turn ends. A later turn is told if that is refused.
+    Handoff(HandoffRequest),
     /// The end of a task of anybody's is awaited. A later turn gets it.
     #[serde(rename_all = "camelCase")]
     AwaitTask {
@@ -219,6 +226,27 @@ pub enum Progress {
     Tool(ToolUse),
     /// A line for the node's log.
     Log { message: String },
+}
+
+/// A chat that a brain hands over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HandoffRequest {
+    /// The brain's name for it.
+    pub id: String,
+    /// The agent with which the chat goes on.
+    pub to: AgentId,
+    /// Why.
+    pub reason: String,
+    /// Why it can't be, as far as the mesh knows which agents there are. The engine adds it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+impl From<Handoff> for HandoffRequest {
+    fn from(Handoff { to, reason }: Handoff) -> Self {
+        Self { id: format!("handoff-{to}"), to, reason, refusal: None }
+    }
 }
 
 fn yes() -> bool {
@@ -257,6 +285,10 @@ enum RequestContent<'a> {
     AwaitTask {
         id: &'a str,
     },
+    Handoff {
+        id: &'a str,
+        to: &'a AgentId,
+    },
     Question(Question),
 }
 
@@ -268,6 +300,7 @@ impl Progress {
             | Self::Delegate(Delegate { id, .. })
             | Self::Question(Question { id, .. })
             | Self::Find { id, .. }
+            | Self::Handoff(HandoffRequest { id, .. })
             | Self::AwaitTask { id, .. } => Some(id),
             _ => None,
         }
@@ -285,6 +318,7 @@ impl Progress {
             }
             Self::Find { id, query, .. } => RequestContent::Find { id, query },
             Self::AwaitTask { id, .. } => RequestContent::AwaitTask { id },
+            Self::Handoff(HandoffRequest { id, to, .. }) => RequestContent::Handoff { id, to },
             Self::Question(asked) => {
                 RequestContent::Question(Question { wait: true, expires_at: None, ..asked.clone() })
             }
@@ -300,7 +334,7 @@ impl Progress {
             | Self::Delegate(Delegate { wait, .. })
             | Self::Question(Question { wait, .. })
             | Self::Find { wait, .. } => Some(*wait),
-            Self::AwaitTask { .. } => Some(true),
+            Self::AwaitTask { .. } | Self::Handoff(_) => Some(true),
             _ => None,
         }
     }
@@ -341,6 +375,8 @@ pub enum TurnEnd {
         #[serde(flatten)]
         seat: SeatEnd,
     },
+    /// The chat of the task is handed over.
+    Handoff(HandoffRequest),
     /// It waits for the results of its requests: of all that end a turn, or else for the first of the others.
     Waiting,
     /// It waits for these, and for the end of a task of anybody's.

@@ -1,6 +1,9 @@
 //! What a turn is given of the turns before it in the same context: on one seat of a session, or in one A2A context of a user.
 
-use crate::{artifact::Artifact, ids::TaskId};
+use crate::{
+    artifact::Artifact,
+    ids::{AgentId, TaskId},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,4 +48,24 @@ pub struct PastTurn {
     /// Its last words, or why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The agent that has answered, if the chat was handed over to another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<AgentId>,
+}
+
+/// How a chat came to the agent of a turn: another agent has handed it over, or back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ChatHandover {
+    /// The agent that has handed it over.
+    pub by: AgentId,
+    /// Why.
+    pub reason: String,
+    /// Whether the agent of the turn had it before: it has come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_back: bool,
+    /// What is left of what was said long ago.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub summary: String,
 }

@@ -5,7 +5,7 @@ use crate::{
     amount::{Cost, Fraction},
     artifact::{Artifact, Part, PartContent, given},
     entry::{EntryKind, Grade, MemoryScope},
-    ids::{Address, Capability, TaskId},
+    ids::{Address, AgentId, Capability, TaskId},
     is_true,
     question::Question,
     usage::{Budget, ModelUsage, ToolUse},
@@ -94,6 +94,9 @@ pub enum OutputLine {
         /// The message.
         text: String,
     },
+    /// Ends the turn: another agent answers in its place, and the chat goes on with that one. If it can't be handed over, the next
+    /// turn is told why, in the answer `handoff-AGENT`.
+    Handoff(Handoff),
     /// Answers a call for proposals with a bid. What is absent is as in the computed bid.
     Bid(BidLine),
     /// Answers a call for proposals without a bid.
@@ -405,6 +408,17 @@ impl Delegate {
     pub fn budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
     }
+}
+
+/// A chat that is handed over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Handoff {
+    /// The agent with which it goes on; the one that has handed it over, to give it back.
+    pub to: AgentId,
+    /// Why. The person and that agent read it.
+    pub reason: String,
 }
 
 fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<T, D::Error> {

@@ -4,7 +4,7 @@ use crate::{
     amount::{Cost, Fraction},
     answer::{RequestResult, ResultRevision},
     artifact::Artifact,
-    context::TurnContext,
+    context::{ChatHandover, TurnContext},
     ids::{AgentId, Capability, SpaceId, TaskId},
     task::{PastTask, Subject},
     time::WallTime,
@@ -72,6 +72,10 @@ pub struct TurnPrompt {
     /// The earlier turns of the seat, if it is the turn of one in a session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<TurnContext>,
+    /// In a chat that another agent has handed over, or back: by whom, and why. What was said before is in `history`, until there
+    /// are earlier turns of this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<ChatHandover>,
     /// What the task has used.
     #[serde(default)]
     pub used: Usage,
@@ -122,6 +126,7 @@ impl TurnPrompt {
             produced: Vec::new(),
             checkpoints: Vec::new(),
             context: None,
+            handover: None,
             used: Usage::default(),
             remaining: RemainingBudget::default(),
             revision: None,

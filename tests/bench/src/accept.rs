@@ -49,7 +49,7 @@ pub(crate) fn measure(options: &Options, case: AcceptCase) -> anyhow::Result<Fig
     let sender = match case.signed {
         true => {
             // The keys that the node has made.
-            let (files, keys) = (SigningKeys(Some(key_files)), KeyRing::new(Secret::new(&SECRET)?, None));
+            let (files, keys) = (SigningKeys::at(Some(key_files)), KeyRing::new(Secret::new(&SECRET)?, None));
             let me = AgentId::parse(SENDER)?;
             keys.set_own(files.identity(&me)?);
             keys.set_pinned(files.identity(&recipient)?.public().clone(), 1);

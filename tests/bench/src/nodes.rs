@@ -113,7 +113,7 @@ pub(crate) fn seat(id: &str, brain: Arc<dyn Brain>) -> anyhow::Result<AgentSpec>
 pub(crate) async fn serve(node: TaskNode) -> anyhow::Result<()> {
     let agents = vec![seat(HOLDER, Arc::new(BlockingBrain))?, seat(SENDER, Arc::new(BlockingBrain))?];
     let setup = setup(agents, store(node.store.as_ref())?, Auction::default())?;
-    let keys = SigningKeys(Some(node.keys));
+    let keys = SigningKeys::at(Some(node.keys));
     let running = node::start(NodeSetup { keys, ..setup }).await?;
     let address = *running.agents.get(&AgentId::parse(HOLDER)?).context("the holder has no address")?;
     report(&ChildAddress { address })?;

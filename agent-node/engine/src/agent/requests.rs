@@ -14,6 +14,7 @@ use crate::{
         begin::{EarlierWork, OpenedTask, Opening},
     },
     context::Context,
+    context_records,
     fate::{Fate, RequestFacts, Wanted, fate},
     problems::internal,
     quotas::Gate,
@@ -22,6 +23,7 @@ use crate::{
 use patterns::{
     AnyPattern, Candidate, WorkPhase,
     broadcast::Broadcast,
+    context,
     contract_net::ContractNet,
     help_request::{AskedQuestion, HelpRequest},
     ownership::TaskOwnership,
@@ -102,8 +104,13 @@ impl Agent {
         if facts.wanted == Wanted::Session {
             self.check_session(request.input.as_ref(), &message, cx)?;
         }
-        let fate = fate(&facts);
-        let (fate, held) = self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?;
+        let (fate, held) = match fate(&facts) {
+            // Another agent does it.
+            other if !matches!(other, Fate::Host | Fate::HostWork) && self.is_handed_over(&message, cx)? => {
+                (Fate::Do { is_queued: false, is_bound: true }, None)
+            }
+            fate => self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?,
+        };
         let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
             true => AcceptanceTerms::default(),
             false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
@@ -119,7 +126,10 @@ impl Agent {
         }
         let shared = TaskSpec {
             task_id: self.id_among_agents(&spec.task_id, &message.by, cx)?,
-            history: self.past_tasks(&message, cx)?,
+            history: match &spec.handed {
+                Some(_) => spec.history.clone(),
+                None => self.past_tasks(&message, cx)?,
+            },
             ..spec.clone()
         };
         let context = match fate {
@@ -159,6 +169,16 @@ impl Agent {
         self.open(Opening { message, pattern, task, reply }, cx)
     }
 
+    /// Whether a message belongs to a context that this agent has handed over: it is passed on, and takes no place.
+    fn is_handed_over(&self, message: &IncomingMessage, cx: &Context<'_>) -> Result<bool, Problem> {
+        let Some(contact) = message.contact.as_ref().filter(|_| message.by.agent().is_none()) else {
+            return Ok(false);
+        };
+        let Some(context) = contact.context_id.as_deref() else { return Ok(false) };
+        let name = context::name_of((&message.by, &message.by), contact.tenant.as_deref(), context);
+        Ok(context_records::handover(cx.store, &self.me, &name)?.is_some())
+    }
+
     /// What decides the fate of a request for a task with the skill `wanted`.
     fn facts(
         &self,
@@ -190,7 +210,8 @@ impl Agent {
             },
             is_self,
             names_me,
-            is_addressed: message.contact.as_ref().is_some_and(|contact| contact.is_addressed),
+            is_addressed: message.contact.as_ref().is_some_and(|contact| contact.is_addressed)
+                || by_other && request.handed.is_some(),
             is_bound: names_me && by_other && !request.hand_on,
             openness: match is_seat_turn(message, request) {
                 true => Openness::Open,
@@ -207,11 +228,13 @@ impl Agent {
     fn task_spec(
         &self,
         message: &IncomingMessage,
-        request: message::TaskRequest,
+        mut request: message::TaskRequest,
         (task_id, capability): (TaskId, Option<Capability>),
         cx: &Context<'_>,
     ) -> Result<TaskSpec, Problem> {
         let by = (&message.by, message.proof);
+        let mut handed = request.handed.take().filter(|_| message.by.agent().is_some());
+        let history = handed.as_mut().map(|handed| std::mem::take(&mut handed.history)).unwrap_or_default();
         let exclude = self.excluded(&message.by, &request, cx);
         let (root, root_proof) = root(message, request.on_behalf_of, request.root_proof);
         Ok(TaskSpec {
@@ -228,8 +251,9 @@ impl Agent {
             space: message.envelope.space_id.clone(),
             session: request.session.filter(|_| message.by.agent().is_some()),
             origin: message.origin.clone(),
-            history: Vec::new(),
+            history,
             exclude,
+            handed,
         })
     }
 

@@ -1,14 +1,14 @@
 //! Turns of the brain, and the conversations that ask for them.
 
 use crate::{
-    TurnKey, TurnStart, agent::Agent, context::Context, context_records, conversation::Conversation,
+    PeerLocation, TurnKey, TurnStart, agent::Agent, context::Context, context_records, conversation::Conversation,
     records::EffectKey,
 };
 use patterns::{
     EventKind, WorkPhase,
     context::{ContextStart, TaskContext},
     session::host_work::HOST_WORK,
-    turn::{Progress, Prompt, TurnEnd},
+    turn::{HandoffRequest, Progress, Prompt, TurnEnd},
 };
 use protocol::{
     ids::{ConversationId, EffectId},
@@ -121,7 +121,8 @@ impl Agent {
         }
     }
 
-    pub(super) fn turn_progress(&mut self, key: &TurnKey, updates: Vec<Progress>, cx: &mut Context<'_>) {
+    pub(super) fn turn_progress(&mut self, key: &TurnKey, mut updates: Vec<Progress>, cx: &mut Context<'_>) {
+        updates.iter_mut().for_each(|update| self.check_handoff(update, cx));
         let Some((closes, what)) = self.turns.report(key, updates, cx) else { return };
         if closes.is_some() {
             self.start_turns(cx);
@@ -132,12 +133,36 @@ impl Agent {
     pub(super) fn turn_ended(
         &mut self,
         key: &TurnKey,
-        updates: Vec<Progress>,
-        end: Result<TurnEnd, String>,
+        mut updates: Vec<Progress>,
+        mut end: Result<TurnEnd, String>,
         cx: &mut Context<'_>,
     ) {
+        updates.iter_mut().for_each(|update| self.check_handoff(update, cx));
+        if let Ok(TurnEnd::Handoff(asked)) = &mut end {
+            self.note_unknown_agent(asked, cx);
+        }
         let Some(what) = self.turns.end(key, updates, end, cx.world.now()) else { return };
         self.events.push(&key.conversation, Some(key.effect), what);
+    }
+
+    fn check_handoff(&self, update: &mut Progress, cx: &Context<'_>) {
+        if let Progress::Handoff(asked) = update {
+            self.note_unknown_agent(asked, cx);
+        }
+    }
+
+    /// Refuses to hand a chat over to an agent that nobody knows. One that is away is waited for.
+    fn note_unknown_agent(&self, asked: &mut HandoffRequest, cx: &Context<'_>) {
+        let directory = cx.world.directory();
+        if asked.to == self.me || !directory.is_synced() {
+            return;
+        }
+        let why = match directory.locate(&asked.to) {
+            PeerLocation::Unknown => "there is no such agent",
+            PeerLocation::Left => "it has left",
+            PeerLocation::Here | PeerLocation::At(_) | PeerLocation::Away { .. } => return,
+        };
+        asked.refusal = Some(format!("the chat is not handed over to {}: {why}", asked.to));
     }
 
     /// Whether a turn of a conversation that takes no time may be answered now: it has a place, and is before no turn that

@@ -97,6 +97,10 @@ impl Conversation {
                     row.task.participants.extend(peer.filter(|peer| !row.task.participants.contains(peer)));
                 }
             }
+            Effect::HandOver { context, handover } => {
+                let write = context_records::hand_over(me, context, handover.as_deref())?;
+                decided.batch.writes.push(write);
+            }
             Effect::Finish(outcome) => self.finish(now, outcome, decided)?,
         }
         if is_open {

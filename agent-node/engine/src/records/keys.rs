@@ -158,6 +158,11 @@ pub(crate) const EXPENSE: &str = "expense";
 /// The characters of a month in the text of a time.
 const MONTH_CHARACTERS: usize = 7;
 
+/// With whom a context goes on, if that is another agent (state).
+pub fn handover(me: &AgentId, name: &str) -> Key {
+    Key::new(&[me.as_str(), "handover", name])
+}
+
 /// A schedule (state).
 pub fn schedule(me: &AgentId, name: &str) -> Key {
     Key::new(&[me.as_str(), "schedule", name])

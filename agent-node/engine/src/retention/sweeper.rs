@@ -79,6 +79,7 @@ impl Sweeper<'_> {
             SweepTopic::Reaction => self.delete_parts_of_reaction(&key, batch)?,
             SweepTopic::Context => {
                 let name = key.tokens().get(2).cloned().unwrap_or_default();
+                batch.writes.push(Write::Delete(keys::handover(self.me, &name)));
                 self.delete_chunks(keys::context_turns(self.me, &name), batch)?
             }
             SweepTopic::Task => self.delete_parts_of_task(&key, batch)?,

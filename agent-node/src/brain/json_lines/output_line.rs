@@ -138,6 +138,7 @@ impl TryFrom<OutputLine> for BrainLine {
             }
             OutputLine::Rejected { reason } => return Ok(Self::End(TurnEnd::Rejected { reason })),
             OutputLine::Message { text } => return Ok(Self::End(TurnEnd::Message { text })),
+            OutputLine::Handoff(line) => return Ok(Self::End(TurnEnd::Handoff(line.into()))),
             OutputLine::Bid(line) => return bid(line).map(Self::Bid),
             OutputLine::NoBid { reason } => return Ok(Self::Bid(BidAnswer::NoBid { reason })),
             OutputLine::Wait { task: None } => return Ok(Self::End(TurnEnd::Waiting)),

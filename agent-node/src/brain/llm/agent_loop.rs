@@ -409,7 +409,7 @@ impl AgentLoop {
     /// Whether the text of an answer goes to the artifact as it arrives. JSON is shown when it is valid, and what a hook may deny
     /// once it has allowed it.
     fn is_text_shown(&self) -> bool {
-        self.subject == LoopSubject::Task
+        matches!(self.subject, LoopSubject::Task | LoopSubject::Chat)
             && self.output.is_none()
             && self.summing.is_none()
             && !self.limits.hooks.end
@@ -1143,11 +1143,11 @@ impl AgentLoop {
         }
         let mut message = None;
         match (&self.output, self.subject) {
-            (Some(output), LoopSubject::Task | LoopSubject::Seat { .. }) => {
+            (Some(output), LoopSubject::Task | LoopSubject::Chat | LoopSubject::Seat { .. }) => {
                 let data = output.check(&text).unwrap_or(Value::Null);
                 actions.push(LoopAction::Report(super::output::artifact(ANSWER, data)));
             }
-            (None, LoopSubject::Task) => actions.push(LoopAction::Report(self.stream.end(&text))),
+            (None, LoopSubject::Task | LoopSubject::Chat) => actions.push(LoopAction::Report(self.stream.end(&text))),
             (None, LoopSubject::Seat { .. }) if text.len() > MAX_WORDS => {
                 message = Some(format!("{}…", prompts::beginning(&text, MAX_WORDS_SHOWN)));
                 actions.push(LoopAction::Report(self.stream.end(&text)));

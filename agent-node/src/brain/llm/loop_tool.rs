@@ -9,6 +9,8 @@ use protocol::artifact::Artifact;
 pub(super) enum LoopSubject {
     /// A task: the answer is an artifact.
     Task,
+    /// The same, as a message of a chat, which can be handed over.
+    Chat,
     /// The turn of a seat in a session: the answer is what it says.
     Seat { role: SeatRole, is_sealed: bool },
     /// A question: the answer is the message of the end.

@@ -14,7 +14,7 @@ use crate::{brain::json_lines::BrainLine, json_schema};
 use blackboard::board::SignalPage;
 use patterns::{
     session::graph::SeatRole,
-    turn::{Progress, TurnEnd},
+    turn::{HandoffRequest, Progress, TurnEnd},
 };
 use protocol::{
     artifact::Artifact,
@@ -34,7 +34,7 @@ use std::{
     sync::LazyLock,
 };
 use wire::line::{
-    ArtifactLine, Delegate, DirectiveLine, Find, Help, OutputLine, Post, ProposalType, Propose, Remember,
+    ArtifactLine, Delegate, DirectiveLine, Find, Handoff, Help, OutputLine, Post, ProposalType, Propose, Remember,
     Say, SignalLine,
 };
 
@@ -81,13 +81,14 @@ pub(super) const WAIT: &str = "wait";
 const PUBLISH_SIGNAL: &str = "publish_signal";
 pub(super) const DELEGATE: &str = "delegate";
 pub(super) const ASK_HELP: &str = "ask_help";
+pub(super) const HANDOFF: &str = "handoff";
 const SAY: &str = "say";
 const PASS: &str = "pass";
 const FINISH: &str = "finish";
 const DIRECTIVE: &str = "directive";
 
 /// All; [`is_offered`] says which turns have them.
-pub(super) static TOOLS: LazyLock<[MeshTool; 16]> = LazyLock::new(|| {
+pub(super) static TOOLS: LazyLock<[MeshTool; 17]> = LazyLock::new(|| {
     [
         tool(
             PUBLISH_SIGNAL,
@@ -131,6 +132,14 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 16]> = LazyLock::new(|| {
             "Waits until an agent answers that you have asked with wait: false, or until a task of anybody's has ended. You have the answer then.",
             |Awaited { task }, _, _| {
                 Ok(MeshOutcome::End(task.map_or(TurnEnd::Waiting, |task| TurnEnd::WaitingFor { task })))
+            },
+        ),
+        tool(
+            HANDOFF,
+            "Hands the person you talk with over to another agent, which answers this message and those that follow. Use it if that agent should talk with the person itself; to have something done for your own answer, delegate. It ends your turn.",
+            |handoff: Handoff, id, _| {
+                let asked = HandoffRequest { id: id.to_owned(), ..handoff.into() };
+                Ok(MeshOutcome::Ask(Progress::Handoff(asked)))
             },
         ),
         tool(
@@ -400,6 +409,7 @@ impl MeshTool {
 fn is_offered(tool: &str, subject: LoopSubject) -> bool {
     use LoopSubject::{Help, Seat, Signal};
     match tool {
+        HANDOFF => subject == LoopSubject::Chat,
         SAY | PASS | FINISH => matches!(subject, Seat { .. }),
         DIRECTIVE => matches!(subject, Seat { role: SeatRole::Supervisor, .. }),
         // A signal has no owner.
@@ -494,6 +504,7 @@ mod tests {
             ("ask_help", json!({ "to": "capability:review", "question": "ok?", "budget": { "tokens": 9 } })),
             (ASK_PERSON, json!({ "question": "which?" })),
             ("find", json!({ "kind": "decision", "text": "port" })),
+            (HANDOFF, json!({ "to": "billing-01", "reason": "an invoice" })),
         ] {
             let MeshOutcome::Ask(progress) = run(tool, arguments) else { panic!("{tool}") };
             assert_eq!(serde_json::to_value(progress).unwrap()["id"], "c1_0");
@@ -540,6 +551,7 @@ mod tests {
         let offered = |subject| MeshTool::offered(subject).count();
         let seat = |role, is_sealed| offered(LoopSubject::Seat { role, is_sealed });
         let member = seat(SeatRole::Member, false);
+        assert_eq!(offered(LoopSubject::Task) + 1, offered(LoopSubject::Chat), "a chat can be handed over");
         assert_eq!(offered(LoopSubject::Task) + 3, member);
         assert_eq!(member + 1, seat(SeatRole::Supervisor, false));
         assert_eq!(member - 5, seat(SeatRole::Member, true), "no signals, and nobody is asked");

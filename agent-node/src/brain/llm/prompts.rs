@@ -9,6 +9,7 @@ use patterns::{
 use protocol::{
     artifact::{Artifact, BlobRef, Part, PartContent},
     fence::fenced,
+    handoff::ChatHandover,
     ids::{Capability, Digest},
     task::TaskTerms,
 };
@@ -93,9 +94,23 @@ pub(super) fn earlier_turn(turn: &PastTurn) -> String {
     push_artifacts(&mut text, turn.new.iter());
     push_artifacts(&mut text, turn.produced.iter());
     if let Some(message) = &turn.message {
-        let _ = write!(text, "\nYour last words:\n{}\n", beginning(message, MAX_INLINE));
+        let whose = turn.by.as_ref().map_or("Your".to_owned(), |by| format!("{by}'s"));
+        let _ = write!(text, "\n{whose} last words:\n{}\n", beginning(message, MAX_INLINE));
+    }
+    if let Some(by) = &turn.by {
+        return note("turn of other", &[("by", by.as_str()), ("content", &fenced(&text))]);
     }
     note("earlier turn", &[("content", &fenced(&text))])
+}
+
+/// What another agent has answered in an earlier turn, after this one had handed the chat over.
+pub(super) fn answer_of_other(turn: &PastTurn, by: &str) -> String {
+    let mut text = String::new();
+    push_artifacts(&mut text, turn.produced.iter());
+    if let Some(message) = &turn.message {
+        let _ = write!(text, "\n{}\n", beginning(message, MAX_INLINE));
+    }
+    note("answer of other", &[("by", by), ("content", &fenced(&text))])
 }
 
 /// Whether an earlier turn of the context was given an artifact, or has made it.
@@ -166,8 +181,17 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
             if is_whole && !peers.is_empty() {
                 content["agents"] = Value::Array(peers);
             }
+            let handover = request.prompt.handover.as_ref();
+            if is_chat && let Some(handover) = handover.filter(|handover| !handover.is_back) {
+                content["capability"] = json!(capability);
+                let artifacts = artifacts.iter().filter(|artifact| !is_known(request, artifact));
+                return message_of_handed_chat(request, handover, content, artifacts);
+            }
             if is_chat {
                 content["capability"] = json!(capability);
+                if let Some(handover) = handover {
+                    content["handedBack"] = json!({ "by": handover.by, "why": handover.reason });
+                }
                 return message_of_user(
                     description,
                     content,
@@ -199,6 +223,43 @@ fn rendered_subject(request: &TurnRequest, is_whole: bool) -> (String, Option<St
         // The node checks results, not the model.
         TurnSubject::Check { .. } => (String::new(), None),
     }
+}
+
+/// What a user says in a chat that another agent has handed over, and at first what was said before. All of it is fenced: it has
+/// come through that agent.
+fn message_of_handed_chat<'a>(
+    request: &TurnRequest,
+    handover: &ChatHandover,
+    mut content: Value,
+    artifacts: impl Iterator<Item = &'a Artifact>,
+) -> (String, Option<String>) {
+    if let Some(members) = content.as_object_mut() {
+        members.retain(|name, value| name != "task" && !value.is_null());
+    }
+    let words = request.prompt.about.task().map(|task| task.description.as_str()).unwrap_or_default();
+    let head = beginning(words, MAX_INLINE);
+    let mut text = format!("{head}\n");
+    let is_cut = head.len() < words.len();
+    if is_cut {
+        push_rest(&mut text, SUBJECT, head.len(), words.len());
+    }
+    if content != json!({}) {
+        let _ = writeln!(text, "\n{content:#}");
+    }
+    push_artifacts(&mut text, artifacts);
+    let by = handover.by.as_str();
+    let mut message = note("handed message", &[("by", by), ("content", &fenced(&text))]);
+    let mut before = handover.summary.clone();
+    for past in &request.prompt.history {
+        let _ = write!(before, "\nThe user: {}\n", past.description);
+        let answer = past.message.as_deref().unwrap_or_else(|| past.state.word());
+        let _ = writeln!(before, "The answer: {answer}");
+    }
+    if request.prompt.context.as_ref().is_none_or(|context| context.turns.is_empty()) {
+        let told = format!("Why it was handed over: {}\n\n{}", handover.reason, before.trim_start());
+        let _ = write!(message, "\n\n{}", note("handed before", &[("content", &fenced(&told))]));
+    }
+    (message, is_cut.then(|| words.to_owned()))
 }
 
 /// What a user says in a context of theirs: their own words as they are, and what comes with them fenced. The second is the whole of

@@ -161,6 +161,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("DELETE", "/a2a/contexts/{id}") => {
             of("Forgets a context: the next message in it begins anew.").query("tenant", json!({ "type": "string" })).done()
         }
+        ("DELETE", "/a2a/contexts/{id}/handover") => of("Gives a context that was handed over back to the agent of this port.")
+            .query("tenant", json!({ "type": "string" }))
+            .done(),
         ("GET", "/a2a/schedules") => of("Lists the schedules of the caller at the agent of this port.")
             .answers(200, &["agentId", "schedules"]),
         ("POST", "/a2a/schedules") => of("Adds a schedule, whose tasks have the rights of the caller.")

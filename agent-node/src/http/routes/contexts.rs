@@ -93,6 +93,28 @@ pub async fn forget(
     if is_known { Ok(HttpResponse::NoContent().finish()) } else { Err(unknown.into()) }
 }
 
+/// Gives a context that was handed over back to the port's agent: the next message in it is answered by that one.
+pub async fn take_back(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+    query: web::Query<ContextQuery>,
+) -> Result<HttpResponse, Refusal> {
+    let local = node.default_agent(&request)?.clone();
+    let of = A2aContextId { context_id: path.into_inner(), tenant: query.into_inner().tenant };
+    let not_handed = {
+        let message = format!("{} has handed over no context {:?} of yours", local.id, of.context_id);
+        Problem::new(Reason::ContextNotFound, message)
+    };
+    let store = local.store.clone();
+    let batch = at_store(local, move |HostedAgent { id, store, .. }| {
+        context_records::taking_back(store.as_ref(), id, &by, &of)
+    });
+    store.commit(Lane::Progress, batch.await?.ok_or(not_handed)?).await.map_err(Problem::from)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
 fn unknown(local: &HostedAgent, of: &A2aContextId) -> Problem {
     Problem::new(Reason::ContextNotFound, format!("{} has no context {:?} of yours", local.id, of.context_id))
 }

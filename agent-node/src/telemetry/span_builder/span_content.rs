@@ -25,6 +25,7 @@ pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
         TurnEnd::Seat { message, seat } => {
             json!({ "seat": { "message": message, "passed": seat.passed, "label": seat.label } })
         }
+        TurnEnd::Handoff(to) => json!({ "handoff": { "to": to.to, "reason": to.reason } }),
         TurnEnd::Waiting => json!("waiting"),
         TurnEnd::WaitingFor { task } => json!({ "waiting": { "task": task } }),
         TurnEnd::Pause { after_ms, reason } => json!({ "pause": { "afterMs": after_ms, "reason": reason } }),

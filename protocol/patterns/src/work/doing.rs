@@ -13,7 +13,9 @@ mod answer;
 mod award_answer;
 mod budget;
 mod confirmation;
+mod doer_progress;
 mod hand_on;
+mod handoff;
 pub(crate) mod lines;
 mod lone_request;
 mod pause;
@@ -35,6 +37,8 @@ use crate::{
 };
 use award_answer::AwardRefusal;
 use confirmation::UnconfirmedOutcome;
+use doer_progress::DoerProgress;
+use handoff::HandedWork;
 use lines::{LineFate, WorkKind};
 use pause::Pauses;
 use protocol::{
@@ -42,6 +46,7 @@ use protocol::{
     artifact::{Artifact, ArtifactChunk},
     budget::Budget,
     envelope::Envelope,
+    handoff::ChatHandover,
     ids::{AgentId, Digest, QuestionId, TaskId},
     message::{AwardAccept, MessageKind, Payload},
     principal::Principal,
@@ -128,6 +133,15 @@ pub struct Doing {
     /// The outcome of awarded work, until the manager has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unconfirmed: Option<Box<UnconfirmedOutcome>>,
+    /// The work of the agent to which the chat of the task was handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    handed: Option<Box<HandedWork>>,
+    /// How the chat came back, if it was handed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    came_back: Option<ChatHandover>,
+    /// What the agents that work for it say of their progress.
+    #[serde(default, skip_serializing_if = "DoerProgress::is_none")]
+    progress: DoerProgress,
     /// What it has done of the task before, until it begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     so_far: Option<Box<WorkSoFar>>,
@@ -158,6 +172,9 @@ impl Doing {
             posted: PostedEntries::default(),
             has_answered: false,
             unconfirmed: None,
+            handed: None,
+            came_back: None,
+            progress: DoerProgress::default(),
             so_far: None,
         }
     }
@@ -220,6 +237,10 @@ impl Doing {
             effects.extend(self.task.ownership.status(TaskState::Submitted, message));
             return effects;
         }
+        if let Some(passed_on) = self.follow_handover(event) {
+            effects.extend(passed_on);
+            return effects;
+        }
         effects.extend(match self.is_queued {
             true => {
                 let message = match &self.held {
@@ -235,11 +256,14 @@ impl Doing {
     }
 
     /// The context is free: the first turn is due.
-    fn go_on_from(&mut self, start: &ContextStart) -> Vec<Effect> {
+    fn go_on_from(&mut self, start: &ContextStart, event: &Event) -> Vec<Effect> {
         let Some(context) = self.context.as_mut().filter(|context| context.start.is_none()) else {
             return Vec::new();
         };
         context.start = Some(start.clone());
+        if let Some(passed_on) = self.follow_handover(event) {
+            return passed_on;
+        }
         self.is_queued = true;
         self.think()
     }
@@ -285,7 +309,8 @@ impl Doing {
         let prompt = Prompt {
             epoch: self.task.ownership.epoch(),
             messages: first.map(|contact| contact.message.clone()).into_iter().collect(),
-            history: spec.history.clone(),
+            history: if self.knows_its_chat() { Vec::new() } else { spec.history.clone() },
+            handover: self.how_chat_came(),
             revision: self.refused.revision.clone(),
             space: spec.space.clone(),
             session: seat::session_of_findings(spec),
@@ -349,6 +374,7 @@ impl Doing {
             | Progress::Delegate { .. }
             | Progress::Question(_)
             | Progress::Find { .. }
+            | Progress::Handoff(_)
             | Progress::AwaitTask { .. }) => {
                 match (self.task.pending.check_id(&ask, self.task.turn), ask.waits()) {
                     (Err(why), _) => self.fail(why),
@@ -471,6 +497,7 @@ impl Doing {
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
             TurnEnd::Waiting => self.wait(event),
             TurnEnd::WaitingFor { task } => self.wait_for(task, event),
+            TurnEnd::Handoff(asked) => self.end_with_handoff(asked, event),
         }
     }
 
@@ -499,6 +526,9 @@ impl Doing {
         }
         if self.task.pending.is_too_much() {
             return self.fail(self.asked_too_much());
+        }
+        if let Some(handed_over) = self.hand_over_noted(event) {
+            return handed_over;
         }
         let mut effects = self.send(None, event);
         if self.task.pending.waits_for_person() {
@@ -587,7 +617,10 @@ impl Doing {
     ) -> Vec<Effect> {
         let mut effects: Vec<_> =
             message.cloned().map(|message| self.log.message(message)).into_iter().collect();
-        let Some(passed_on) = self.task.pending.answer(question, answer, message) else { return effects };
+        let Some(passed_on) = self.task.pending.answer(question, answer, message) else {
+            effects.extend(self.say_to_handed(answer, message));
+            return effects;
+        };
         effects.extend(passed_on);
         effects.extend(self.after_answer());
         effects
@@ -675,8 +708,10 @@ impl Doing {
         let checkpoints = self.log.checkpoints();
         let said = if said.is_empty() { self.words.as_str() } else { said };
         let summary = self.log.summary().cloned();
-        let turn = EndedTurn { checkpoints, bytes, summary, ..EndedTurn::new(&spec.terms, said) };
-        self.context.as_ref().filter(|_| self.task.turn > 0)?.entry(turn)
+        let by = self.handed_away().map(|handed| handed.to.clone());
+        let has_begun = self.task.turn > 0 || by.is_some();
+        let turn = EndedTurn { checkpoints, bytes, summary, by, ..EndedTurn::new(&spec.terms, said) };
+        self.context.as_ref().filter(|_| has_begun)?.entry(turn)
     }
 
     /// Keeps the beginning of what it says: a line about the turn has it.
@@ -693,7 +728,16 @@ impl Doing {
         stopped.into_iter().chain(self.task.stop(why)).collect()
     }
 
-    fn receive(&mut self, by: &Principal, answers: Option<Label>, payload: &Payload) -> Vec<Effect> {
+    fn receive(
+        &mut self,
+        by: &Principal,
+        answers: Option<Label>,
+        payload: &Payload,
+        event: &Event,
+    ) -> Vec<Effect> {
+        if let Some(effects) = self.handed_report(by, answers, payload, event) {
+            return effects;
+        }
         match payload {
             Payload::TaskCancel(_) => match self.task.cancel_reason(by, payload) {
                 Some(reason) => self.finish(TaskState::Canceled, Some(reason)),
@@ -705,12 +749,16 @@ impl Doing {
             },
             Payload::TaskUpdate(update) => match self.task.pending.take_questions(by, update, None) {
                 true => self.show_questions(""),
-                false => self.show_pause_of_doer(by, update),
+                false if update.status.as_ref().is_some_and(|status| status.is_pause) => {
+                    self.show_pause_of_doer(by, update)
+                }
+                false => self.show_progress_of_doer(by, update, event),
             },
             _ => {
                 let Some(answer) = self.task.pending.take_answer(by, answers, payload) else {
                     return Vec::new();
                 };
+                self.progress.forget();
                 let mut effects = match (payload.usage(), by.agent()) {
                     (Some(usage), Some(agent)) => self.charge_request(usage, agent, &answer),
                     _ => Vec::new(),
@@ -828,7 +876,7 @@ impl Doing {
             _ if has_ended => Vec::new(),
             _ if let Some(step) = self.task.check_event(event) => self.checked(step, event),
             EventKind::Started if self.task.turn == 0 => self.start(event),
-            EventKind::ContextFree { start } => self.go_on_from(start),
+            EventKind::ContextFree { start } => self.go_on_from(start, event),
             EventKind::TurnStarted { turn: 1, .. } if std::mem::take(&mut self.is_queued) => {
                 self.held = None;
                 self.works_on_it()
@@ -861,7 +909,7 @@ impl Doing {
                 self.receive_help_report(by, *key, envelope, event)
             }
             EventKind::MessageReceived { by, answers, envelope } => {
-                self.receive(by, *answers, &envelope.payload)
+                self.receive(by, *answers, &envelope.payload, event)
             }
             EventKind::Undelivered { label, reason, message, .. }
                 if label.is_report() && *reason == Reason::Fenced.code() =>
@@ -869,6 +917,7 @@ impl Doing {
                 self.superseded(message)
             }
             what if let Some((mut effects, is_lost)) = self.task.request_delivery(what) => {
+                self.note_delivery(what);
                 if is_lost {
                     effects.extend(self.charge_lost_and_go_on());
                 }
@@ -909,6 +958,7 @@ impl Doing {
             EventKind::TimerFired { timer: Timer::Tell } => {
                 self.task.ownership.tell(&self.task.me).into_iter().collect()
             }
+            EventKind::TimerFired { timer: Timer::Progress } => self.show_next_progress(event),
             EventKind::TimerFired { timer: Timer::Resume } => self.resume(),
             EventKind::Cancelled { reason, .. } => self.finish(TaskState::Canceled, Some(reason.clone())),
             EventKind::Draining { reason: Some(reason), away_ms } => self.drains(reason, *away_ms),

@@ -9,13 +9,14 @@ use crate::{
     helper_questions::HelperQuestions,
     ownership::{TaskOwnership, may_have_arrived},
     session::{routing, seat, team::report::ItemQuestion},
-    turn::{Delegate, Help, Progress, RequestResult},
+    turn::{Delegate, HandoffRequest, Help, Progress, RequestResult},
 };
 use protocol::{
     a2a::message::Message,
     artifact::Artifact,
     budget::{Budget, BudgetShares},
     envelope::Envelope,
+    handoff::HandedChat,
     ids::{Address, AgentId, Digest, QuestionId, TaskId},
     message::{HelpRequest, Payload, TaskAnswer, TaskCancel, TaskRequest, TaskUpdate},
     principal::Principal,
@@ -209,6 +210,97 @@ impl PendingRequests {
         if self.noted.len() <= MAX_REQUESTS {
             self.noted.push(ask);
         }
+    }
+
+    /// Takes the handovers that were noted.
+    pub(super) fn take_handoffs(&mut self) -> Vec<HandoffRequest> {
+        let mut handoffs = Vec::new();
+        self.noted.retain(|noted| {
+            let Progress::Handoff(asked) = noted else { return true };
+            handoffs.push(asked.clone());
+            false
+        });
+        handoffs
+    }
+
+    /// Whether anything is asked that has no answer.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.noted.is_empty() || self.open.iter().any(PendingRequest::is_open)
+    }
+
+    /// A handover that `turn` asks for can't be: the next turn is told why.
+    pub(super) fn refuse_handoff(&mut self, asked: HandoffRequest, turn: u32, why: String) {
+        let content = Progress::Handoff(asked.clone()).request_content().unwrap_or_default();
+        let reply = RequestResult { id: asked.id.clone(), ..result(false, None, why, Vec::new()) };
+        let key = RequestKey(turn, self.sent);
+        self.sent += 1;
+        let refused = PendingRequest::new((asked.id, key), RequestKind::Help, content, true, Budget::default());
+        self.open.push(PendingRequest { reply: Some(reply), ..refused });
+    }
+
+    /// Passes the message of a chat on to the agent with which the chat goes on, with all that the task may still use. `handed` is
+    /// given the id of the task there.
+    pub(super) fn pass_on(
+        &mut self,
+        (id, to): (&str, &AgentId),
+        handed: impl FnOnce(&TaskId) -> HandedChat,
+        sender: RequestSender<'_>,
+    ) -> Vec<Effect> {
+        let RequestSender { ownership, me, turn, limits, event, .. } = sender;
+        let key = RequestKey(turn, self.sent);
+        self.sent += 1;
+        let (task, spec) = (child_id(ownership, me, key), &ownership.spec);
+        let wait = spec.deadline.map_or(limits.delegate, |deadline| {
+            event.wall.until(deadline).min(limits.delegate)
+        });
+        let budget = self.free(sender);
+        let request = TaskRequest {
+            task_id: Some(task.clone()),
+            inline_artifacts: spec.artifacts.clone(),
+            on_behalf_of: Some(spec.root.clone()),
+            root_proof: spec.root_proof,
+            parent_task_id: Some(spec.task_id.clone()),
+            run: Some(ownership.run(me)),
+            budget,
+            handed: Some(Box::new(handed(&task))),
+            ..TaskRequest::new(TaskTerms {
+                capability: None,
+                deadline: Some(event.wall.plus(wait)),
+                ..spec.terms.clone()
+            })
+        };
+        let message = OutgoingMessage {
+            path: spec.path.clone(),
+            expires: Some(event.wall.plus(wait)),
+            ..OutgoingMessage::new(
+                Label::Request(key),
+                Address::Agent(to.clone()),
+                Payload::TaskRequest(request),
+            )
+        };
+        let kind = RequestKind::Delegate {
+            task,
+            to: to.clone(),
+            questions: Vec::new(),
+            answered: Vec::new(),
+        };
+        self.open.push(PendingRequest::new((id.to_owned(), key), kind, 0, true, budget));
+        let when = TimerAt::Node(event.at + wait);
+        vec![Effect::Send(message), Effect::SetTimer { timer: Timer::Request(key), when }]
+    }
+
+    /// Why the request `id` has no result, if it has failed.
+    pub(super) fn why_unanswered(&self, id: &str) -> Option<String> {
+        let reply = self.open.iter().find(|ask| ask.id == id)?.reply.as_ref()?;
+        Some(reply.text.clone())
+    }
+
+    /// The task as which another agent has been passed on this one.
+    pub(super) fn passed_on(&self) -> Option<(&TaskId, &AgentId)> {
+        self.open.iter().filter(|ask| ask.is_open()).find_map(|ask| match &ask.kind {
+            RequestKind::Delegate { task, to, .. } => Some((task, to)),
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => None,
+        })
     }
 
     /// Whether the turn has too many requests, those included that were sent before.

@@ -10,11 +10,12 @@ impl Doing {
 
     pub(super) fn end_answer(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
         self.has_answered =
-            !matches!(end, TurnEnd::Pause { .. } | TurnEnd::Waiting | TurnEnd::WaitingFor { .. });
+            !matches!(end, TurnEnd::Pause { .. } | TurnEnd::Waiting | TurnEnd::WaitingFor { .. } | TurnEnd::Handoff(_));
         match end {
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
             TurnEnd::Waiting => self.wait(event),
             TurnEnd::WaitingFor { task } => self.wait_for(task, event),
+            TurnEnd::Handoff(asked) => self.end_with_handoff(asked, event),
             TurnEnd::Done { message: Some(text) } | TurnEnd::Message { text } => {
                 self.finish(TaskState::Completed, Some(text.clone()))
             }

@@ -83,6 +83,10 @@ impl TurnKind {
                 Self::SealedSeat,
                 Progress::Help { .. } | Progress::Delegate { .. } | Progress::AwaitTask { .. },
             ) => LineFate::Refused(seat::SEALED),
+            (Self::Seat | Self::SealedSeat, Progress::Handoff(_)) => {
+                LineFate::Refused("a seat can't hand its session over: tell the others, or end your part")
+            }
+            (Self::Answer { .. } | Self::Reaction, Progress::Handoff(_)) => LineFate::Refused(NO_CHAT),
             (Self::Task | Self::Reaction | Self::Answer { .. }, Progress::Say { .. }) => {
                 LineFate::Fails("say: the task is no turn of a session".to_owned())
             }
@@ -97,6 +101,10 @@ impl TurnKind {
 /// Why an agent that is on the path of a question asks nobody: a question makes no loop.
 const ON_PATH: &str =
     "on_path: this agent is on the path of the question; it answers, and asks no other agent";
+
+/// Why a turn can't hand over what it is about.
+pub(super) const NO_CHAT: &str =
+    "this is no message of a chat with a person, which alone can be handed over; delegate the task instead";
 
 /// Whether a turn has done something with this, beside words and artifacts.
 pub(super) fn is_action(line: &Progress) -> bool {
@@ -171,6 +179,7 @@ mod tests {
             answer(false, false),
             TurnKind::Reaction,
         ];
+        let handoff = line(json!({ "type": "handoff", "id": "o", "to": "b", "reason": "r" }));
         let fates = |line: &Progress| {
             kinds.map(|kind| match kind.fate(line) {
                 LineFate::Done => "done",
@@ -187,5 +196,6 @@ mod tests {
         assert_eq!(fates(&say), ["fails", done, done, "fails", "fails", "fails"]);
         assert_eq!(fates(&signal), [done, done, "not done", done, done, done]);
         assert_eq!(fates(&post), [done; 6], "a sealed one is kept apart");
+        assert_eq!(fates(&handoff), [done, "refused", "refused", "refused", "refused", "refused"]);
     }
 }

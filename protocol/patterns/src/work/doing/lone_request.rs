@@ -33,6 +33,9 @@ impl Doing {
 
     /// Ends with the answer.
     pub(super) fn end_with_answer(&mut self) -> Vec<Effect> {
+        if self.handed.is_some() {
+            return self.handed_in_vain();
+        }
         let Some(answer) = self.task.pending.take_results().pop() else { return Vec::new() };
         let artifacts = answer.artifacts.into_iter().map(ArtifactChunk::whole);
         let mut effects: Vec<_> = artifacts.filter_map(|chunk| self.task.ownership.produce(chunk)).collect();

@@ -327,6 +327,7 @@ fn only_whoever_was_asked_can_answer_for_a_delegated_task() {
         let state = TaskState::Completed;
         Payload::TaskResponse(message::TaskResponse {
             seat: None,
+            handed_on: None,
             task_id,
             seq: 1,
             state,

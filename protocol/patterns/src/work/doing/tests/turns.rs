@@ -396,3 +396,32 @@ fn a_turn_that_begins_again_is_given_what_it_has_produced() {
     doer.on(&progress(Progress::Artifact { artifact, append: false, last_chunk: true }));
     assert_eq!(doer.view().turn.produced, ChunkRange { from: 0, to: 1 });
 }
+
+#[test]
+fn the_progress_of_a_child_is_shown_under_its_name_once_a_second() {
+    let mut doer = doer_of(spec());
+    let effects = doer.on(&event(2, thought(1, vec![delegate("d")], TurnEnd::Waiting)));
+    let child = sent_messages(&effects)[0].payload.task_id().unwrap().clone();
+    let mut says = |at, by: Option<&str>, text: &str| {
+        let mut told = message::TaskUpdate::new(child.clone(), 1, None);
+        told.status = Some(Status { by: by.map(id), ..Status::new(TaskState::Working, text) });
+        let update = doer.on(&event(at, received("builder", None, Payload::TaskUpdate(told))));
+        (update, doer.clone())
+    };
+    let shown = |effects: &[Effect]| status(effects).message.unwrap();
+    assert_eq!(shown(&says(3, Some("digger"), "one").0), "digger: one");
+    let (timer, _) = says(4, Some("digger"), "two");
+    let due = TimerAt::Node(NodeTime(1_003));
+    assert_eq!(timer, [Effect::SetTimer { timer: Timer::Progress, when: due }]);
+    let (nothing, mut doer) = says(5, Some("digger"), "three");
+    assert_eq!(nothing, [], "one timer is enough");
+    let effects = doer.on(&event(1_003, EventKind::TimerFired { timer: Timer::Progress }));
+    assert_eq!(shown(&effects), "digger: three", "the last one counts");
+    let long = "x".repeat(500);
+    let mut told = message::TaskUpdate::new(child.clone(), 1, None);
+    told.status = Some(Status::new(TaskState::Working, long));
+    let effects = doer.on(&event(9_000, received("builder", None, Payload::TaskUpdate(told.clone()))));
+    assert_eq!(shown(&effects).chars().count(), 241, "it is cut");
+    told.task_id = TaskId::parse("other").unwrap();
+    assert_eq!(doer.on(&event(20_000, received("builder", None, Payload::TaskUpdate(told)))), []);
+}
