@@ -1,7 +1,7 @@
 //! The files that a page loads, all from the node itself.
 
 use sha2::{Digest as _, Sha256};
-use std::{fmt::Write as _, sync::OnceLock};
+use std::sync::OnceLock;
 
 /// A file of the console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +37,7 @@ pub fn find(name: &str) -> Option<&'static Asset> {
 }
 
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-        drop(write!(hex, "{byte:02x}"));
-        hex
-    })
+    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Changes with any file, so that a page never runs with the files of another version.

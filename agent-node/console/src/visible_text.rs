@@ -1,7 +1,6 @@
 //! Text of agents and people as it is shown: escaped, and with the characters visible that hide or turn other text.
 
 use maud::Render;
-use std::fmt::Write as _;
 
 /// The most bytes of one text on a page.
 pub const MAX_SHOWN: usize = 200_000;
@@ -29,12 +28,12 @@ pub fn visible(text: &str) -> String {
             char if (char as u32) < 0x20 && is_deceptive(char) => {
                 out.push(char::from_u32(0x2400 + char as u32).unwrap_or('\u{fffd}'));
             }
-            char if is_deceptive(char) => drop(write!(out, "\u{27e8}U+{:04X}\u{27e9}", char as u32)),
+            char if is_deceptive(char) => out.push_str(&format!("\u{27e8}U+{:04X}\u{27e9}", char as u32)),
             char => out.push(char),
         }
     }
     if !rest.is_empty() {
-        drop(write!(out, "\n\u{2026} {} more bytes are not shown", rest.len()));
+        out.push_str(&format!("\n\u{2026} {} more bytes are not shown", rest.len()));
     }
     out
 }
