@@ -9,6 +9,7 @@ mod board;
 mod brief;
 mod chat;
 mod client;
+mod console;
 mod contexts;
 mod convene;
 mod data_dir_args;
@@ -144,6 +145,8 @@ enum ClientVerb {
     Convene(convene::ConveneArgs),
     /// Say something to one agent, in a chat that it remembers, and print its answer.
     Say(say::SayArgs),
+    /// Open the console of an agent in a browser, signed in by a link that works once.
+    Console(console::ConsoleArgs),
     /// Chat with an agent: it remembers what was said, also after a restart.
     Chat(chat::ChatArgs),
     /// Your chats with agents, which A2A calls contexts: list, show, export or forget them.
@@ -249,6 +252,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
         ClientVerb::Say(args) => say::say(common, args).await,
+        ClientVerb::Console(args) => console::console(common, args).await,
         ClientVerb::Chat(args) => chat::chat(common, args).await,
         ClientVerb::Context(args) => contexts::context(common, args).await,
         ClientVerb::Schedule(args) => schedule::schedule(common, args).await,
