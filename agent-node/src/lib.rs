@@ -20,6 +20,7 @@ pub mod budget_holder;
 pub mod callers;
 pub mod clock;
 pub mod data_dir;
+mod console_paths;
 mod grpc_wire;
 pub mod inbox;
 mod journal;

@@ -82,24 +82,11 @@ pub const JWKS: &str = "/.well-known/jwks.json";
 pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
 /// The OpenAPI document of a process.
 pub const OPENAPI: &str = "/openapi.json";
-/// The page of the console; for a program, what this is.
-pub const CONSOLE_PAGE: &str = "/";
-/// What the page of the console loads and sends.
-pub const CONSOLE: &str = "/console";
-/// The files of the console: `{name}`.
-pub const CONSOLE_ASSETS: &str = "/console/assets";
-/// Signs a browser in.
-pub const CONSOLE_SESSION: &str = "/console/session";
-/// Makes a link that signs a browser in, once.
-pub const CONSOLE_LINKS: &str = "/console/links";
-/// Ends all sessions of the caller.
-pub const CONSOLE_SESSIONS: &str = "/console/sessions";
 /// The first names of the paths of all processes of a mesh; a path of a proxy that begins with one of them would be ambiguous.
-pub const FIRST_SEGMENTS: [&str; 14] = [
+pub const FIRST_SEGMENTS: [&str; 13] = [
     ".well-known",
     "a2a",
     "board",
-    "console",
     "healthz",
     "join",
     "keys",

@@ -7,8 +7,8 @@ use super::{
     exit::CliError,
     output,
 };
+use crate::console_paths;
 use clap::Args;
-use protocol::routes;
 use serde_json::json;
 use std::{
     path::Path,
@@ -41,13 +41,13 @@ pub(super) async fn console(common: &CommonArgs, args: ConsoleArgs) -> Result<()
         (_, Some(agent)) => recipient(&client, &args.at, Some(agent)).await?.endpoint,
     };
     if args.sign_out {
-        let ended = client.delete_for(&base, routes::CONSOLE_SESSIONS).await?;
+        let ended = client.delete_for(&base, console_paths::SESSIONS).await?;
         return match common.json {
             true => output::json(&ended),
             false => output::line(&format!("{} sessions ended", ended["ended"])),
         };
     }
-    let made = client.post(&base, routes::CONSOLE_LINKS, &json!({})).await?;
+    let made = client.post(&base, console_paths::LINKS, &json!({})).await?;
     let code = made["code"].as_str().unwrap_or_default();
     // Browsers keep what follows `#` to themselves: no server and no log sees the code.
     let link = format!("{}/#code={code}", base.trim_end_matches('/'));

@@ -21,7 +21,7 @@ use actix_web::{
     http::{Method, header, header::HeaderName},
     web,
 };
-use protocol::routes;
+use crate::console_paths;
 use transport::resource::resource;
 
 /// What a page of the console may load, run and be framed by.
@@ -30,16 +30,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// The routes of the console.
 pub fn routes(config: &mut web::ServiceConfig) {
-    let post = |name: &str| format!("{}/{name}", routes::CONSOLE);
+    let post = |name: &str| format!("{}/{name}", console_paths::BASE);
     config
-        .service(resource(routes::CONSOLE_PAGE, [(Method::GET, web::to(page::get))]))
+        .service(resource(console_paths::PAGE, [(Method::GET, web::to(page::get))]))
         .service(resource(
-            &format!("{}/{{name}}", routes::CONSOLE_ASSETS),
+            &format!("{}/{{name}}", console_paths::ASSETS),
             [(Method::GET, web::to(page::asset))],
         ))
-        .service(resource(routes::CONSOLE_SESSION, [(Method::POST, web::to(sign_in::post))]))
-        .service(resource(routes::CONSOLE_LINKS, [(Method::POST, web::to(sign_in::link))]))
-        .service(resource(routes::CONSOLE_SESSIONS, [(Method::DELETE, web::to(sign_in::revoke))]))
+        .service(resource(console_paths::SESSION, [(Method::POST, web::to(sign_in::post))]))
+        .service(resource(console_paths::LINKS, [(Method::POST, web::to(sign_in::link))]))
+        .service(resource(console_paths::SESSIONS, [(Method::DELETE, web::to(sign_in::revoke))]))
         .service(resource(&post("sign-out"), [(Method::POST, web::to(sign_in::sign_out))]))
         .service(resource(&post("view"), [(Method::GET, web::to(views::get))]))
         .service(resource(&post("stream"), [(Method::GET, web::to(stream::get))]))

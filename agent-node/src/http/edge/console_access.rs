@@ -1,7 +1,7 @@
 //! What of the console is public, and who a page of the console is from.
 
 use super::console_sessions::{ConsoleSessions, ConsoleUser, cookie_name};
-use crate::{clock::wall_time, http::{headers, listener::ListenerAddress}};
+use crate::{clock::wall_time, console_paths, http::{headers, listener::ListenerAddress}};
 use actix_web::{
     HttpMessage,
     dev::ServiceRequest,
@@ -10,23 +10,20 @@ use actix_web::{
         header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderValue, ORIGIN},
     },
 };
-use protocol::{
-    problem::{Problem, Reason},
-    routes,
-};
+use protocol::problem::{Problem, Reason};
 
 /// Whether `path` belongs to the console.
 pub(super) fn is_console(path: &str) -> bool {
-    path == routes::CONSOLE_PAGE
-        || path.strip_prefix(routes::CONSOLE).is_some_and(|rest| rest.starts_with('/'))
+    path == console_paths::PAGE
+        || path.strip_prefix(console_paths::BASE).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Whether everybody may make the request: for the page, which holds no data, for its files, and to sign in, which proves itself.
 pub(super) fn is_public(request: &ServiceRequest) -> bool {
     let (path, method) = (request.path(), request.method());
-    let is_file = path.strip_prefix(routes::CONSOLE_ASSETS).is_some_and(|rest| rest.starts_with('/'));
-    method.is_safe() && (path == routes::CONSOLE_PAGE || is_file)
-        || *method == Method::POST && path == routes::CONSOLE_SESSION
+    let is_file = path.strip_prefix(console_paths::ASSETS).is_some_and(|rest| rest.starts_with('/'));
+    method.is_safe() && (path == console_paths::PAGE || is_file)
+        || *method == Method::POST && path == console_paths::SESSION
 }
 
 /// Whether the body of the request may be a form. No other route takes one.
