@@ -51,7 +51,7 @@ pub fn view(viewer: &Viewer, agents: &[AgentLine], checks: &[(String, Option<Str
                     div.empty { strong { "No agent is registered." } p { code { "mesh node FILE" } " lets agents join this mesh." } }
                 } @else {
                     div.scroll tabindex="0" role="region" aria-label="Table of agents" {
-                        table {
+                        table.list {
                             thead { tr { th { "State" } th { "Agent" } th { "Load" } th { "Skills" } th.hide-narrow { "Address" } th.hide-narrow { "Version" } } }
                             tbody { @for agent in agents { (row(agent)) } }
                         }

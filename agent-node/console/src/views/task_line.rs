@@ -77,7 +77,7 @@ impl TaskLine {
                     a href=(self.href()) { (brief(&self.description, 240)) }
                     span.small.muted.mono { (self.id) }
                 }
-                td { (self.agent) @if let Some(doer) = &self.doer { " \u{2192} " (doer) } }
+                td.nowrap { (self.agent) @if let Some(doer) = &self.doer { " \u{2192} " (doer) } }
                 td.hide-narrow { @if let Some(capability) = &self.capability { span.chip { (capability) } } }
                 td.hide-narrow { (VisibleText(&self.requester)) }
                 td.num.hide-narrow { @if self.tokens > 0 { (times::count(self.tokens)) } @else { span.muted { "\u{2013}" } } }

@@ -104,7 +104,7 @@ fn nothing(at: &ConsoleLocation, page: &TaskPage) -> Markup {
 fn table(viewer: &Viewer, page: &TaskPage) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of tasks" {
-            table {
+            table.list {
                 thead { tr {
                     th { "State" } th { "Task" } th { "Agent" } th.hide-narrow { "Capability" } th.hide-narrow { "Requester" }
                     th.num.hide-narrow { "Tokens" } th.num { "Changed" }

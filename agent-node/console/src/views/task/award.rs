@@ -61,7 +61,7 @@ fn row(candidate: &CandidateRecord) -> Markup {
     html! {
         tr {
             td.num { @if let Some(rank) = candidate.rank { (rank) } @else { "\u{2013}" } }
-            td { (candidate.agent) @if let Some(why) = &candidate.why { span.small.muted { " " (VisibleText(why)) } } }
+            td { span.nowrap { (candidate.agent) } @if let Some(why) = &candidate.why { span.small.muted { " " (VisibleText(why)) } } }
             td { (mark(tone(candidate.fate), &word(&candidate.fate))) }
             td.nowrap {
                 @if let Some(score) = &candidate.score {
