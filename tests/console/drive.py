@@ -25,13 +25,12 @@ agents:
   - agent: builder-01
     description: Builds small services.
     skills: [{ id: build, description: builds a service }]
-    cost: 0.02
+    bid: { cost: 0.02 }
     brain: { scripted: builder.yaml }
   - agent: builder-02
     description: Builds small services, slowly.
     skills: [{ id: build, description: builds a service }]
-    cost: 0.01
-    eta: 5min
+    bid: { cost: 0.01, eta: 5min }
     brain: { scripted: builder.yaml }
 """
 PLANNER = """
@@ -49,7 +48,7 @@ turns:
         kind: form
         text: What should be ordered?
         schema: { type: object, required: [item], properties: { item: { type: string, title: Item }, count: { type: integer, minimum: 1, default: 1 }, gift: { type: boolean, title: It is a gift }, speed: { enum: [slow, fast] } } }
-  - when: { contains: wait }
+  - when: { contains: wait, turn: 1 }
     say: [{ type: question, id: later, text: Shall I go on? }]
   - say:
       - { type: artifact, name: plan.md, mediaType: text/markdown, text: "# Plan\\n\\n1. Look at what is there\\n2. Change one thing\\n3. Measure it" }

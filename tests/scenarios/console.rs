@@ -1,6 +1,6 @@
 //! The console: who signs in how, what a page may do, and that nothing of agents and people runs in it.
 
-use crate::harness::{Answer, Process, call, client, eventually, read_answer, refusal};
+use crate::harness::{Answer, Process, call, client, directory, eventually, file, read_answer, refusal};
 use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
@@ -161,7 +161,11 @@ async fn changes_come_from_the_page_itself_and_no_get_changes_anything() {
         let request = page.request(Method::GET, "console/view").header("origin", origin);
         assert_eq!(request.send().await.unwrap().status().as_u16(), 403, "{origin}");
         let code = client().post(format!("{}/console/session", page.origin)).header("origin", origin);
-        assert_eq!(code.json(&json!({ "code": "x" })).send().await.unwrap().status().as_u16(), 403, "{origin}");
+        assert_eq!(
+            code.json(&json!({ "code": "x" })).send().await.unwrap().status().as_u16(),
+            403,
+            "{origin}"
+        );
     }
     let request = page.request(Method::POST, "console/send");
     let refused = read_answer(with_form(request, &[("description", "x")]).send().await.unwrap()).await;
@@ -176,12 +180,12 @@ async fn changes_come_from_the_page_itself_and_no_get_changes_anything() {
 }
 
 async fn up_with_origin() -> Process {
-    let dir = crate::harness::directory();
-    let script = crate::harness::file(dir.path(), "script.yaml", SCRIPT);
-    let team = TEAM.replace("script.yaml", &script.to_string_lossy());
-    let mesh = Process::up_with(&["MESH_ORIGINS=https://app.example"], &[], Some(&team)).await;
-    drop(dir);
-    mesh
+    let dir = directory();
+    file(dir.path(), "script.yaml", SCRIPT);
+    let team = file(dir.path(), "team.yaml", TEAM).to_string_lossy().into_owned();
+    let args = ["MESH_ORIGINS=https://app.example", "up", "--port", "0", "--profile", "fast", &team];
+    let args = args.map(str::to_owned).to_vec();
+    Process::run(dir.path().join("data"), args, Some(dir)).await
 }
 
 #[tokio::test]
@@ -197,7 +201,10 @@ async fn a_browser_is_shown_a_page_that_runs_and_frames_nothing_and_a_program_te
     let page = page.text().await.unwrap();
     for file in page.split('"').filter(|part| part.starts_with("console/assets/")) {
         let answer = client().get(format!("{}/{file}", front.url)).send().await.unwrap();
-        assert_eq!((answer.status().as_u16(), &answer.headers()["x-content-type-options"]), (200, &"nosniff".parse().unwrap()));
+        assert_eq!(
+            (answer.status().as_u16(), &answer.headers()["x-content-type-options"]),
+            (200, &"nosniff".parse().unwrap())
+        );
     }
     let text = call(Method::GET, &front.url, None).await.body;
     let text = text.as_str().unwrap();
@@ -225,7 +232,13 @@ async fn a_person_sends_answers_cancels_and_retries_and_nothing_hostile_runs() {
     let inbox = page.view("view=inbox").await;
     assert!(inbox.contains("data-waiting=\"1\"") && inbox.contains("delete it?"), "{inbox}");
     let id = question(&front, &task).await;
-    let answer = [("agent", "front-01"), ("task", &*task), ("question", &*id), ("decision", "deny"), ("reason", "keep it")];
+    let answer = [
+        ("agent", "front-01"),
+        ("task", &*task),
+        ("question", &*id),
+        ("decision", "deny"),
+        ("reason", "keep it"),
+    ];
     let denied = page.form("answer", &answer).await;
     assert_eq!(denied.status, 204, "{denied:?}");
     front.task_in(&task, &["completed"]).await;

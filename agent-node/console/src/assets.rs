@@ -63,7 +63,9 @@ mod tests {
     fn the_script_is_short_and_runs_no_text() {
         let script = include_str!("../assets/console.js");
         assert!(script.lines().count() <= 400, "{} lines", script.lines().count());
-        for unsafe_call in ["innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write", ".style"] {
+        for unsafe_call in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.write", ".style"]
+        {
             assert!(!script.contains(unsafe_call), "{unsafe_call}");
         }
     }

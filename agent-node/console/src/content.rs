@@ -1,6 +1,9 @@
 //! The content of artifacts. Nothing of it runs: text and JSON are escaped, images are data of an `img`, all else is named.
 
-use crate::{json_view, visible_text::{VisibleText, brief}};
+use crate::{
+    json_view,
+    visible_text::{VisibleText, brief},
+};
 use maud::{Markup, html};
 use protocol::artifact::{Artifact, Part, PartContent};
 
@@ -38,13 +41,17 @@ pub fn part(name: &str, part: &Part) -> Markup {
         }
         PartContent::Text(text) => json_view::text_block(name, text),
         PartContent::Data(value) => json_view::block(name, value),
-        PartContent::Raw(base64) if IMAGES.contains(&kind) && base64.len() <= MAX_IMAGE && is_base64(base64) => {
+        PartContent::Raw(base64)
+            if IMAGES.contains(&kind) && base64.len() <= MAX_IMAGE && is_base64(base64) =>
+        {
             html! { img.image src={ "data:" (kind) ";base64," (base64) } alt=(VisibleText(name)); }
         }
         PartContent::Raw(base64) => {
             html! { p.muted { (VisibleText(name)) ": " (crate::times::count(base64.len() as u64 / 4 * 3)) " bytes" } }
         }
-        PartContent::Url(url) => html! { p.muted { (VisibleText(name)) " is at " code { (brief(url, 300)) } } },
+        PartContent::Url(url) => {
+            html! { p.muted { (VisibleText(name)) " is at " code { (brief(url, 300)) } } }
+        }
     }
 }
 
@@ -67,8 +74,16 @@ mod tests {
             (PartContent::Raw("PHN2Zz4=".into()), "image/svg+xml"),
             (PartContent::Url("javascript:alert(1)".into()), "text/html"),
         ] {
-            let part = Part { media_type: Some(media_type.into()), filename: Some("<b>".into()), ..Part::new(content) };
-            let shown = artifact(&Artifact { artifact_id: "\"><script>".into(), parts: vec![part], ..Artifact::default() });
+            let part = Part {
+                media_type: Some(media_type.into()),
+                filename: Some("<b>".into()),
+                ..Part::new(content)
+            };
+            let shown = artifact(&Artifact {
+                artifact_id: "\"><script>".into(),
+                parts: vec![part],
+                ..Artifact::default()
+            });
             let shown = shown.into_string();
             for code in ["<script", "<b>", "<img onerror", "href", "data:image/svg"] {
                 assert!(!shown.contains(code), "{shown}");

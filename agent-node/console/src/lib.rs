@@ -16,8 +16,8 @@ pub mod content;
 pub mod json_view;
 pub mod question_form;
 pub mod state_mark;
-pub mod times;
 pub mod timeline;
+pub mod times;
 pub mod visible_text;
 
 pub mod views;

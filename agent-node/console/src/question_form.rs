@@ -1,10 +1,6 @@
 //! A question to the viewer, and the form that answers it.
 
-use crate::{
-    json_view, times,
-    viewer::Viewer,
-    visible_text::VisibleText,
-};
+use crate::{json_view, times, viewer::Viewer, visible_text::VisibleText};
 use maud::{Markup, html};
 use protocol::{
     question::{OnTimeout, Question, QuestionKind},
@@ -179,8 +175,14 @@ mod tests {
     fn who_is_not_signed_in_has_no_form() {
         let question = Question::approval("q", "really?", json!({ "name": "rm", "args": { "path": "/" } }));
         let shown = card(&viewer(false), AT, &question).into_string();
-        assert!(!shown.contains("<form") && !shown.contains("<button") && shown.contains("mesh answer t-1"), "{shown}");
+        assert!(
+            !shown.contains("<form") && !shown.contains("<button") && shown.contains("mesh answer t-1"),
+            "{shown}"
+        );
         let shown = card(&viewer(true), AT, &question).into_string();
-        assert!(shown.contains("value=\"approve\"") && shown.contains("&quot;path&quot;: &quot;/&quot;"), "{shown}");
+        assert!(
+            shown.contains("value=\"approve\"") && shown.contains("&quot;path&quot;: &quot;/&quot;"),
+            "{shown}"
+        );
     }
 }

@@ -45,7 +45,9 @@ fn rows(spans: &[TimelineSpan]) -> Vec<(usize, &TimelineSpan)> {
     let mut rows = Vec::with_capacity(spans.len());
     while let Some((depth, span)) = open.pop() {
         rows.push((depth, span));
-        open.extend(below.get(&Some(span.id.as_str())).into_iter().flatten().map(|child| (depth + 1, *child)));
+        open.extend(
+            below.get(&Some(span.id.as_str())).into_iter().flatten().map(|child| (depth + 1, *child)),
+        );
     }
     rows
 }
@@ -101,8 +103,12 @@ fn row(scale: &Scale, depth: usize, span: &TimelineSpan) -> Markup {
 
 fn legend() -> Markup {
     let kinds = [
-        ("conversation", "work of an agent"), ("think", "a turn of its brain"), ("chat", "a call of a model"),
-        ("tool", "a call of a tool"), ("other", "a message or a wait"), ("bad", "failed"),
+        ("conversation", "work of an agent"),
+        ("think", "a turn of its brain"),
+        ("chat", "a call of a model"),
+        ("tool", "a call of a tool"),
+        ("other", "a message or a wait"),
+        ("bad", "failed"),
     ];
     html! {
         div.legend {
@@ -162,8 +168,11 @@ mod tests {
     #[test]
     fn children_follow_their_parents_by_start() {
         let spans = [
-            span("c", Some("a"), 30, None), span("b", Some("a"), 10, Some(20)), span("a", None, 0, Some(40)),
-            span("d", Some("b"), 12, Some(13)), span("z", Some("unknown"), 5, Some(6)),
+            span("c", Some("a"), 30, None),
+            span("b", Some("a"), 10, Some(20)),
+            span("a", None, 0, Some(40)),
+            span("d", Some("b"), 12, Some(13)),
+            span("z", Some("unknown"), 5, Some(6)),
         ];
         let order: Vec<_> = rows(&spans).into_iter().map(|(depth, span)| (depth, span.id.as_str())).collect();
         assert_eq!(order, [(0, "a"), (1, "b"), (2, "d"), (1, "c"), (0, "z")]);

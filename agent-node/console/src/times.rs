@@ -62,10 +62,13 @@ mod tests {
 
     #[test]
     fn times_are_short() {
-        for (ms, text) in [(0, "just now"), (59_400, "59 s ago"), (3_599_000, "59 min ago"), (90_000_000, "1 d ago")] {
+        for (ms, text) in
+            [(0, "just now"), (59_400, "59 s ago"), (3_599_000, "59 min ago"), (90_000_000, "1 d ago")]
+        {
             assert_eq!(ago(Duration::from_millis(ms)), text);
         }
-        for (ms, text) in [(999, "999 ms"), (1_500, "1.5 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min")] {
+        for (ms, text) in [(999, "999 ms"), (1_500, "1.5 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min")]
+        {
             assert_eq!(duration(Duration::from_millis(ms)), text);
         }
         assert_eq!([count(0), count(1_234_567)], ["0", "1\u{202f}234\u{202f}567"]);

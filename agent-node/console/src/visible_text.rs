@@ -59,7 +59,9 @@ mod tests {
 
     #[test]
     fn a_text_can_neither_end_its_element_nor_hide_nor_turn_others() {
-        let shown = VisibleText("<script>alert(1)</script>\u{202e}gnp.exe\u{1b}[2J\u{200b}\r\n\"'&").render().into_string();
+        let shown = VisibleText("<script>alert(1)</script>\u{202e}gnp.exe\u{1b}[2J\u{200b}\r\n\"'&")
+            .render()
+            .into_string();
         assert_eq!(
             shown,
             "&lt;script&gt;alert(1)&lt;/script&gt;\u{27e8}U+202E\u{27e9}gnp.exe\u{241b}[2J\u{27e8}U+200B\u{27e9}\n&quot;'&amp;"

@@ -38,7 +38,7 @@ pub(super) async fn console(common: &CommonArgs, args: ConsoleArgs) -> Result<()
     let base = match (args.at.base(), &args.agent) {
         (Some(at), None) => at,
         (None, None) => client.url.clone(),
-        (_, Some(agent)) => recipient(&client, &args.at, Some(agent)).await?.endpoint,
+        (_, Some(agent)) => recipient(&client, &args.at, Some(agent.as_str())).await?.endpoint,
     };
     if args.sign_out {
         let ended = client.delete_for(&base, console_paths::SESSIONS).await?;
@@ -67,9 +67,10 @@ pub(super) async fn console(common: &CommonArgs, args: ConsoleArgs) -> Result<()
 /// Opens `link` by the first program of this machine that opens URLs; whether there is one.
 fn open(link: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |name: &&&str| std::env::split_paths(&path).any(|folder| Path::new(&folder).join(**name).is_file());
+    let is_there =
+        |name: &str| std::env::split_paths(&path).any(|folder| Path::new(&folder).join(name).is_file());
     let browser = std::env::var("BROWSER").ok().filter(|browser| !browser.is_empty());
-    let program = browser.or_else(|| OPENERS.iter().find(is_there).map(|name| (*name).to_owned()));
+    let program = browser.or_else(|| OPENERS.into_iter().find(|name| is_there(name)).map(str::to_owned));
     let Some(program) = program else { return false };
     let mut command = Command::new(program);
     command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

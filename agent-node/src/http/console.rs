@@ -16,12 +16,12 @@ mod task_list;
 mod task_view;
 mod views;
 
+use crate::console_paths;
 use actix_web::{
     HttpResponse, HttpResponseBuilder,
     http::{Method, header, header::HeaderName},
     web,
 };
-use crate::console_paths;
 use transport::resource::resource;
 
 /// What a page of the console may load, run and be framed by.

@@ -41,7 +41,10 @@ pub enum AgentPresence {
 
 /// The view. `checks` are those of the readiness of this process: name, and why it fails if it does.
 pub fn view(viewer: &Viewer, agents: &[AgentLine], checks: &[(String, Option<String>)]) -> Markup {
-    let here = agents.iter().filter(|agent| matches!(agent.presence, AgentPresence::Ready | AgentPresence::Waiting)).count();
+    let here = agents
+        .iter()
+        .filter(|agent| matches!(agent.presence, AgentPresence::Ready | AgentPresence::Waiting))
+        .count();
     viewer.view(
         ViewHead { view: ViewName::Agents, title: "Agents", live: "agents tasks" },
         html! {

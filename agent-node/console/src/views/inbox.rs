@@ -8,7 +8,10 @@ use crate::{
     visible_text::brief,
 };
 use maud::{Markup, html};
-use protocol::{question::{Question, QuestionKind}, time::WallTime};
+use protocol::{
+    question::{Question, QuestionKind},
+    time::WallTime,
+};
 
 /// A question of a task of the viewer.
 #[derive(Debug, Clone)]

@@ -5,8 +5,9 @@ use crate::{
     content, json_view,
     location::ViewName,
     question_form::{self, AskedAt},
-    state_mark, times,
+    state_mark,
     timeline::{self, TimelineSpan},
+    times,
     viewer::{ViewHead, Viewer},
     views::task::model_calls::ModelCall,
     visible_text::{VisibleText, brief},
@@ -202,7 +203,8 @@ fn events(data: &TaskData) -> Markup {
 /// The same in a terminal.
 fn terminal(data: &TaskData) -> Markup {
     let id = data.task.spec.task_id.as_str();
-    let commands = [format!("mesh tasks show {id}"), format!("mesh trace {id}"), format!("mesh award explain {id}")];
+    let commands =
+        [format!("mesh tasks show {id}"), format!("mesh trace {id}"), format!("mesh award explain {id}")];
     html! {
         section.card {
             header { h2 { "In a terminal" } }

@@ -25,7 +25,11 @@ pub struct TaskPage {
 
 /// The states that a filter may name, each with what people are told.
 const STATES: [(&str, &str, &[TaskState]); 6] = [
-    ("open", "open", &[TaskState::Submitted, TaskState::Working, TaskState::InputRequired, TaskState::AuthRequired]),
+    (
+        "open",
+        "open",
+        &[TaskState::Submitted, TaskState::Working, TaskState::InputRequired, TaskState::AuthRequired],
+    ),
     ("waiting", "waiting for an answer", &[TaskState::InputRequired, TaskState::AuthRequired]),
     ("working", "working", &[TaskState::Submitted, TaskState::Working]),
     ("completed", "completed", &[TaskState::Completed]),
@@ -135,11 +139,19 @@ mod tests {
 
     #[test]
     fn filters_and_pages_are_in_the_address() {
-        let viewer = Viewer { who: "user:local".to_owned(), is_signed_in: false, now: WallTime(0), waiting: 0 };
-        let at = ConsoleLocation { state: "failed".to_owned(), text: "\"><script>".to_owned(), ..ConsoleLocation::of(ViewName::Tasks) };
+        let viewer =
+            Viewer { who: "user:local".to_owned(), is_signed_in: false, now: WallTime(0), waiting: 0 };
+        let at = ConsoleLocation {
+            state: "failed".to_owned(),
+            text: "\"><script>".to_owned(),
+            ..ConsoleLocation::of(ViewName::Tasks)
+        };
         let page = TaskPage { next: Some(42), searched: 2_000, ..TaskPage::default() };
         let shown = view(&viewer, &at, &page).into_string();
-        assert!(shown.contains("before=42") && shown.contains("<option value=\"failed\" selected>"), "{shown}");
+        assert!(
+            shown.contains("before=42") && shown.contains("<option value=\"failed\" selected>"),
+            "{shown}"
+        );
         assert!(!shown.contains("<script>") && shown.contains("No task matches"), "{shown}");
         assert_eq!(states("failed"), Some([TaskState::Failed, TaskState::Rejected].as_slice()));
         assert_eq!(states("anything"), None);

@@ -34,7 +34,10 @@ impl SentForm {
     fn of(request: &HttpRequest, node: &NodeState, by: &Principal, body: &[u8]) -> Result<Self, Problem> {
         let scope = ConsoleScope::of(request, node, by)?;
         if !scope.is_signed_in() {
-            return Err(Problem::new(Reason::Unauthenticated, "sign in first: `mesh console` opens the console signed in"));
+            return Err(Problem::new(
+                Reason::Unauthenticated,
+                "sign in first: `mesh console` opens the console signed in",
+            ));
         }
         Ok(Self { scope, fields: FormFields::parse(body)? })
     }
@@ -46,7 +49,10 @@ impl SentForm {
     /// The field of this name. Fails if it is empty.
     fn required(&self, name: &str) -> Result<&str, Problem> {
         match self.fields.get(name).trim() {
-            "" => Err(Problem::new(Reason::InvalidField, format!("{name} must not be empty")).with("field", name)),
+            "" => {
+                Err(Problem::new(Reason::InvalidField, format!("{name} must not be empty"))
+                    .with("field", name))
+            }
             text => Ok(text),
         }
     }
@@ -142,12 +148,17 @@ pub(super) async fn answer(
     let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
     let id = form.fields.get("question");
     let question = row.task.status.questions.iter().find(|question| question.id == id).ok_or_else(|| {
-        Problem::new(Reason::InvalidField, "the question is not open any more: it was answered, or its time is over")
+        Problem::new(
+            Reason::InvalidField,
+            "the question is not open any more: it was answered, or its time is over",
+        )
     })?;
     let answer = AnswerTaskRequest {
         task: row.task.spec.task_id.clone(),
         by: form.scope.by.clone(),
-        question: Some(QuestionId::parse(id).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?),
+        question: Some(
+            QuestionId::parse(id).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?,
+        ),
         answer: form.fields.answer(question)?,
         message: None,
         is_persons: true,
@@ -189,7 +200,8 @@ pub(super) async fn say(
         "contextId": context,
         "parts": [{ "text": form.required("text")? }],
     });
-    let params = json!({ "tenant": local.id, "message": message, "configuration": { "returnImmediately": true } });
+    let params =
+        json!({ "tenant": local.id, "message": message, "configuration": { "returnImmediately": true } });
     let refused = |error: protocol::a2a::error::A2aError| Problem::new(Reason::BadRequest, error.message);
     let call = A2aCall::from_http(&request, node.clone(), form.scope.by.clone(), ProtocolVersion::V1);
     call.map_err(refused)?.perform(A2aOperation::SendMessage, params).await.map_err(refused)?;

@@ -14,8 +14,9 @@ pub(super) struct FormFields(Vec<(String, String)>);
 impl FormFields {
     /// The fields in the body of a request.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Problem> {
-        let invalid = |error: serde_html_form::de::Error| Problem::new(Reason::InvalidField, error.to_string());
-        serde_html_form::from_bytes(body).map(Self).map_err(invalid)
+        let text = String::from_utf8_lossy(body);
+        let fields = serde_html_form::from_str(&text);
+        fields.map(Self).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))
     }
 
     /// The first field of this name; empty if there is none.
@@ -57,9 +58,16 @@ impl FormFields {
                 // A box that is not ticked is not sent.
                 Some("boolean") => Value::from(text == "true"),
                 _ if text.is_empty() => continue,
-                Some("integer") => text.parse::<i64>().map(Value::from).map_err(|_| format!("{name} must be a whole number"))?,
-                Some("number") => text.parse::<f64>().map(Value::from).map_err(|_| format!("{name} must be a number"))?,
-                Some("array" | "object") => serde_json::from_str(text).map_err(|error| format!("{name} must be JSON: {error}"))?,
+                Some("integer") => text
+                    .parse::<i64>()
+                    .map(Value::from)
+                    .map_err(|_| format!("{name} must be a whole number"))?,
+                Some("number") => {
+                    text.parse::<f64>().map(Value::from).map_err(|_| format!("{name} must be a number"))?
+                }
+                Some("array" | "object") => {
+                    serde_json::from_str(text).map_err(|error| format!("{name} must be JSON: {error}"))?
+                }
                 _ => Value::from(text),
             };
             values.insert(name.clone(), value);
@@ -81,7 +89,9 @@ mod tests {
         } });
         let question = Question::form("q", "which?", schema);
         let answer = |body: &str| FormFields::parse(body.as_bytes()).unwrap().answer(&question);
-        let values = answer("value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x");
+        let values = answer(
+            "value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x",
+        );
         let expected = json!({ "size": "m", "count": 3, "share": 0.5, "gift": true, "note": "a&b" });
         assert_eq!(values, Ok(Answer::Values(expected.as_object().unwrap().clone())));
         let values = answer("value.note=");
@@ -96,7 +106,8 @@ mod tests {
         assert_eq!(answer("choice=1", &choice), Ok(Answer::Text("two".to_owned())));
         assert!(answer("choice=2", &choice).is_err() && answer("", &choice).is_err());
         let approval = Question::approval("q", "really?", json!({ "name": "rm" }));
-        let denied = Answer::Decision { decision: Decision::Deny, reason: Some("no".to_owned()), proof: None };
+        let denied =
+            Answer::Decision { decision: Decision::Deny, reason: Some("no".to_owned()), proof: None };
         assert_eq!(answer("decision=deny&reason=+no+", &approval), Ok(denied));
         assert!(answer("reason=x", &approval).is_err(), "nothing is approved by chance");
     }

@@ -7,11 +7,7 @@ use console::{
 };
 use engine::{context_records, records::lists::TaskFilter};
 use patterns::session::is_shown_to;
-use protocol::{
-    artifact::PartContent,
-    problem::Problem,
-    task::Task,
-};
+use protocol::{artifact::PartContent, problem::Problem, task::Task};
 
 /// The most turns of a chat, the newest, and the most chats in the list.
 const MAX_TURNS: usize = 100;
@@ -35,7 +31,8 @@ pub(super) async fn data(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<C
                     continue;
                 }
                 let first = turns_of(scope, local, &view.of.context_id, 1)?;
-                let first = first.first().map_or_else(|| view.of.context_id.clone(), |turn| turn.said.clone());
+                let first =
+                    first.first().map_or_else(|| view.of.context_id.clone(), |turn| turn.said.clone());
                 chats.push(ChatLine {
                     agent: agent.to_string(),
                     context: view.of.context_id,

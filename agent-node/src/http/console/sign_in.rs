@@ -108,7 +108,9 @@ pub(super) async fn sign_out(
     if let Some(cookie) = console_cookie(request.headers(), port) {
         node.console.end(cookie);
     }
-    Ok(secured(HttpResponse::NoContent()).insert_header((SET_COOKIE, set_cookie(&request, port, "", 0))).finish())
+    Ok(secured(HttpResponse::NoContent())
+        .insert_header((SET_COOKIE, set_cookie(&request, port, "", 0)))
+        .finish())
 }
 
 /// Ends all sessions of the caller at this process.

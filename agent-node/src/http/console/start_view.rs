@@ -24,7 +24,8 @@ pub(super) async fn data(
         Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
     });
     let (open, ended) = lists.await?;
-    let agents = scope.agents.iter().map(|local| (local.id.to_string(), local.card.get().description.clone()));
+    let agents =
+        scope.agents.iter().map(|local| (local.id.to_string(), local.card.get().description.clone()));
     let capabilities = capabilities(node).into_iter().map(|(name, agents)| (name.to_string(), agents));
     Ok(StartData {
         agents: agents.collect(),

@@ -29,8 +29,9 @@ pub(super) async fn get(
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
     let scope = ConsoleScope::of(&request, &node, &by)?;
-    let at = ConsoleLocation::parse(request.query_string())
-        .map_err(|why| Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}")))?;
+    let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
+        Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
+    })?;
     let changes = PageChanges::watch(scope, node.into_inner(), &at)?;
     let body = stream::unfold(changes, |mut changes| async {
         let bytes = changes.next().await?;

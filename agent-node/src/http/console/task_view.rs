@@ -23,8 +23,8 @@ use console::{
 use engine::records::TaskRow;
 use patterns::{contract_net::record::AwardRecord, session};
 use protocol::{
-    a2a::{event::StreamResponse, part::Part},
-    artifact::PartContent,
+    a2a::event::StreamResponse,
+    artifact::{Part, PartContent},
     principal::Principal,
     problem::Problem,
     task::Task,
@@ -122,7 +122,12 @@ fn calls(spans: &[Span]) -> Vec<ModelCall> {
 
 fn call(span: &Span) -> Option<(WallTime, ModelCall)> {
     let (kind, name) = match span.text(n::MESH_SPAN)? {
-        "think" => ("turn", span.attributes.get(n::MESH_TURN).map_or_else(|| span.name.clone(), |turn| format!("turn {turn}"))),
+        "think" => (
+            "turn",
+            span.attributes
+                .get(n::MESH_TURN)
+                .map_or_else(|| span.name.clone(), |turn| format!("turn {turn}")),
+        ),
         "chat" => ("model", span.text(n::GEN_AI_MODEL).unwrap_or(&span.name).to_owned()),
         "tool" => ("tool", span.text(n::GEN_AI_TOOL).unwrap_or(&span.name).to_owned()),
         _ => return None,
@@ -163,7 +168,11 @@ async fn events(
             true => tokio::time::timeout(CAUGHT_UP, follower.next_shown()).await,
             false => {
                 let page = tokio::time::timeout(CAUGHT_UP, follower.next()).await;
-                page.map(|page| page.map(|events| events.into_iter().map(|event| event.map(ShownEvent::Response)).collect()))
+                page.map(|page| {
+                    page.map(|events| {
+                        events.into_iter().map(|event| event.map(ShownEvent::Response)).collect()
+                    })
+                })
             }
         };
         let Ok(page) = page else { break };
@@ -204,7 +213,11 @@ fn event_line(event: ShownEvent, changed: WallTime) -> Option<TaskEventLine> {
             let part = |name: &str| activity[name].as_str().unwrap_or_default().to_owned();
             let parts = ["to", "by", "name", "state", "text"].map(part);
             let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ");
-            Some(TaskEventLine { at: WallTime::parse(&part("timestamp")).unwrap_or(changed), what: part("kind"), text })
+            Some(TaskEventLine {
+                at: WallTime::parse(&part("timestamp")).unwrap_or(changed),
+                what: part("kind"),
+                text,
+            })
         }
     }
 }

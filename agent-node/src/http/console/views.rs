@@ -25,8 +25,9 @@ pub(super) async fn get(
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
     let scope = ConsoleScope::of(&request, &node, &by)?;
-    let at = ConsoleLocation::parse(request.query_string())
-        .map_err(|why| Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}")))?;
+    let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
+        Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
+    })?;
     let questions = scope.read(ConsoleScope::questions).await?;
     let viewer = scope.viewer(questions.len());
     let view = match at.view {

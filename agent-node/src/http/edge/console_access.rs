@@ -1,9 +1,12 @@
 //! What of the console is public, and who a page of the console is from.
 
 use super::console_sessions::{ConsoleSessions, ConsoleUser, cookie_name};
-use crate::{clock::wall_time, console_paths, http::{headers, listener::ListenerAddress}};
+use crate::{
+    clock::wall_time,
+    console_paths,
+    http::{headers, listener::ListenerAddress},
+};
 use actix_web::{
-    HttpMessage,
     dev::ServiceRequest,
     http::{
         Method,
@@ -33,9 +36,10 @@ pub(super) fn takes_form(request: &ServiceRequest) -> bool {
 
 /// Whether `origin` is that of the page that `host` serves.
 pub(super) fn is_own_origin(origin: &HeaderValue, host: &str) -> bool {
-    let named = origin.to_str().ok().and_then(|origin| {
-        origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))
-    });
+    let named = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")));
     named.is_some_and(|named| !host.is_empty() && named.eq_ignore_ascii_case(host))
 }
 
@@ -61,12 +65,17 @@ pub(super) fn user(
     let key = key.to_str().ok().filter(|_| keys.next().is_none()).unwrap_or_default();
     let refused = |why: &str| Problem::new(Reason::Unauthenticated, why);
     let headers = request.headers();
-    let has_another = [&headers::API_KEY, &AUTHORIZATION, &headers::OUTBOUND].iter().any(|name| headers.contains_key(*name));
+    let has_another = [&headers::API_KEY, &AUTHORIZATION, &headers::OUTBOUND]
+        .iter()
+        .any(|name| headers.contains_key(*name));
     if has_another {
         return Err(refused("a page of the console proves itself by its session alone"));
     }
     if !request.method().is_safe() && !headers.contains_key(ORIGIN) {
-        return Err(Problem::new(Reason::ForeignOrigin, "a change comes from the page itself, with its Origin"));
+        return Err(Problem::new(
+            Reason::ForeignOrigin,
+            "a change comes from the page itself, with its Origin",
+        ));
     }
     let port = request.conn_data::<ListenerAddress>().map(|ListenerAddress(address)| address.port());
     let found = port.and_then(|port| sessions.find(cookie(headers, port)?, key, port, wall_time()));

@@ -68,8 +68,8 @@ fn digest(secret: &str) -> Digest {
 fn insert(all: &mut BTreeMap<Digest, ConsoleSession>, id: Digest, session: ConsoleSession, now: WallTime) {
     all.retain(|_, known| known.ends > now);
     let own = |known: &ConsoleSession| known.user.principal == session.user.principal;
-    if all.values().filter(|known| own(known)).count() >= MAX_EACH {
-        let first = all.iter().filter(|(_, known)| own(known)).min_by_key(|(_, known)| known.ends);
+    if all.values().filter(|&known| own(known)).count() >= MAX_EACH {
+        let first = all.iter().filter(|&(_, known)| own(known)).min_by_key(|(_, known)| known.ends);
         let first = first.map(|(id, _)| *id);
         first.and_then(|id| all.remove(&id));
     }
@@ -85,7 +85,12 @@ impl ConsoleSessions {
     pub(crate) fn new_link(&self, user: ConsoleUser, port: u16, now: WallTime) -> String {
         let code = random_token("");
         let id = digest(&code);
-        insert(&mut self.table().links, id, ConsoleSession { user, port, key: id, ends: now.plus(LINK) }, now);
+        insert(
+            &mut self.table().links,
+            id,
+            ConsoleSession { user, port, key: id, ends: now.plus(LINK) },
+            now,
+        );
         code
     }
 

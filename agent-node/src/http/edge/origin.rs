@@ -55,7 +55,9 @@ pub(super) fn check(
     if headers.get_all(header::ORIGIN).any(|origin| !is_listed(origin)) {
         let why = match is_console {
             true => "the console takes requests of its own page only",
-            false => "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists",
+            false => {
+                "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists"
+            }
         };
         return Err(Problem::new(Reason::ForeignOrigin, why));
     }

@@ -174,7 +174,7 @@ fn check_files(local: &HostedAgent, by: &Principal, envelope: &Envelope) -> Resu
 }
 
 /// What proves who has sent a request.
-pub(super) fn proof_of(request: &HttpRequest) -> SenderProof {
+pub(in crate::http) fn proof_of(request: &HttpRequest) -> SenderProof {
     request.extensions().get().copied().unwrap_or(SenderProof::Address)
 }
 

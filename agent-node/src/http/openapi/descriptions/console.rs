@@ -3,7 +3,7 @@
 use super::Description;
 use serde_json::{Value, json};
 
-const HTML: &str = "text/html; charset=utf-8";
+const HTML: &str = "text/html";
 
 impl Description {
     fn is_html(self) -> Self {
@@ -12,7 +12,8 @@ impl Description {
 
     /// A form with these fields.
     fn takes_form(self, required: &[&str], optional: &[&str]) -> Self {
-        let fields = required.iter().chain(optional).map(|name| ((*name).to_owned(), json!({ "type": "string" })));
+        let fields =
+            required.iter().chain(optional).map(|name| ((*name).to_owned(), json!({ "type": "string" })));
         let properties: serde_json::Map<String, Value> = fields.collect();
         let schema = json!({ "type": "object", "required": required, "properties": properties });
         Self { body: Some(("application/x-www-form-urlencoded", schema)), ..self }
@@ -50,7 +51,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("DELETE", "/console/sessions") => {
             of("Ends all sessions of the caller at the console of this process.").answers(200, &["ended"])
         }
-        ("POST", "/console/sign-out") => of("Ends the session of the page.").takes(json!({ "type": "object" })).done(),
+        ("POST", "/console/sign-out") => {
+            of("Ends the session of the page.").takes(json!({ "type": "object" })).done()
+        }
         ("POST", "/console/send") => {
             of("Sends a task.").takes_form(&["description"], &["agent", "capability"]).done()
         }
