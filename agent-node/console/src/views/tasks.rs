@@ -11,7 +11,7 @@ use protocol::task::TaskState;
 
 /// A page of tasks.
 #[derive(Debug, Clone, Default)]
-pub struct TaskPage {
+pub struct TaskListPage {
     pub lines: Vec<TaskLine>,
     /// Behind which time the next page goes on, milliseconds since the epoch.
     pub next: Option<i64>,
@@ -43,7 +43,7 @@ pub fn states(word: &str) -> Option<&'static [TaskState]> {
 }
 
 /// The view.
-pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskPage) -> Markup {
+pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     let live = if at.before.is_empty() { "tasks" } else { "" };
     viewer.view(
         ViewHead { view: ViewName::Tasks, title: "Tasks", live },
@@ -58,7 +58,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskPage) -> Markup {
     )
 }
 
-fn filters(at: &ConsoleLocation, page: &TaskPage) -> Markup {
+fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     let select = |name: &str, label: &str, chosen: &str, options: &[String]| {
         html! {
             label { (label)
@@ -91,7 +91,7 @@ fn filters(at: &ConsoleLocation, page: &TaskPage) -> Markup {
     }
 }
 
-fn nothing(at: &ConsoleLocation, page: &TaskPage) -> Markup {
+fn nothing(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     html! {
         div.empty {
             @if *at == ConsoleLocation::of(ViewName::Tasks) {
@@ -105,7 +105,7 @@ fn nothing(at: &ConsoleLocation, page: &TaskPage) -> Markup {
     }
 }
 
-fn table(viewer: &Viewer, page: &TaskPage) -> Markup {
+fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of tasks" {
             table.list {
@@ -119,7 +119,7 @@ fn table(viewer: &Viewer, page: &TaskPage) -> Markup {
     }
 }
 
-fn pages(at: &ConsoleLocation, page: &TaskPage) -> Markup {
+fn pages(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     let newest = ConsoleLocation { before: String::new(), ..at.clone() };
     html! {
         nav.actions aria-label="Pages" {
@@ -146,7 +146,7 @@ mod tests {
             text: "\"><script>".to_owned(),
             ..ConsoleLocation::of(ViewName::Tasks)
         };
-        let page = TaskPage { next: Some(42), searched: 2_000, ..TaskPage::default() };
+        let page = TaskListPage { next: Some(42), searched: 2_000, ..TaskListPage::default() };
         let shown = view(&viewer, &at, &page).into_string();
         assert!(
             shown.contains("before=42") && shown.contains("<option value=\"failed\" selected>"),

@@ -6,7 +6,7 @@ use console::{
     location::ConsoleLocation,
     views::{
         task_line::TaskLine,
-        tasks::{TaskPage, states},
+        tasks::{TaskListPage, states},
     },
 };
 use engine::{
@@ -24,11 +24,11 @@ const PAGE: usize = 50;
 const MAX_SEARCHED: usize = 2_000;
 
 /// The page at `at`, without its lists of agents and capabilities.
-pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskPage, Error> {
+pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskListPage, Error> {
     let until = at.before.parse::<i64>().ok().map(|before| before - 1);
     let mut keys = keys(scope, at, until, MAX_SEARCHED + 1)?;
     keys.sort_by_key(|(listed, _)| Reverse(listed.position.at));
-    let mut page = TaskPage::default();
+    let mut page = TaskListPage::default();
     let mut last = None;
     for (ListedKey { position, key }, local) in keys {
         // All tasks of one millisecond are on one page, so that the next one begins behind them.
