@@ -70,6 +70,7 @@ fn workspace_dependencies(package_name: &str) -> BTreeSet<String> {
         "registry",
         "engine",
         "child-process",
+        "console",
         "mesh-agent",
         "agent-node",
     ]
@@ -107,10 +108,12 @@ fn crates_depend_only_on_those_that_the_design_allows() {
             "registry",
             "engine",
             "child-process",
+            "console",
             "mesh-agent"
         ])
     );
     assert_eq!(workspace_dependencies("child-process"), string_set(&[]));
+    assert_eq!(workspace_dependencies("console"), string_set(&["patterns", "protocol"]));
     // A library for other people's programs: it brings little along.
     assert_eq!(dependencies("mesh-agent"), string_set(&["base64", "serde", "serde_json", "ureq", "wire"]));
 }

@@ -24,6 +24,7 @@ mod scenarios {
     mod command_failures;
     mod config;
     mod connections;
+    mod console;
     mod crash;
     mod damage;
     mod dead_letters;

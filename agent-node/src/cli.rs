@@ -9,6 +9,7 @@ mod board;
 mod brief;
 mod chat;
 mod client;
+mod console;
 mod contexts;
 mod convene;
 mod cost;
@@ -145,6 +146,8 @@ enum ClientVerb {
     Convene(convene::ConveneArgs),
     /// Say something to one agent, in a chat that it remembers, and print its answer.
     Say(say::SayArgs),
+    /// Open the console of an agent in a browser, signed in by a link that works once.
+    Console(console::ConsoleArgs),
     /// Chat with an agent: it remembers what was said, also after a restart.
     Chat(chat::ChatArgs),
     /// Your chats with agents, which A2A calls contexts: list, show, export or forget them.
@@ -252,6 +255,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Ask(ask) => ask::ask(common, ask).await,
         ClientVerb::Convene(args) => convene::convene(common, args).await,
         ClientVerb::Say(args) => say::say(common, args).await,
+        ClientVerb::Console(args) => console::console(common, args).await,
         ClientVerb::Chat(args) => chat::chat(common, args).await,
         ClientVerb::Context(args) => contexts::context(common, args).await,
         ClientVerb::Cost(args) => cost::cost(common, args).await,

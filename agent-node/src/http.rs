@@ -3,6 +3,7 @@
 pub mod a2a;
 pub(crate) mod client_address;
 pub mod connections;
+pub mod console;
 pub mod drain;
 pub mod edge;
 pub mod events;

@@ -19,6 +19,7 @@ pub mod artifacts;
 pub mod budget_holder;
 pub mod callers;
 pub mod clock;
+mod console_paths;
 pub mod data_dir;
 mod grpc_wire;
 pub mod inbox;

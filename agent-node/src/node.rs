@@ -29,8 +29,9 @@ use crate::{
     clock::{NodeClock, wall_time},
     http::{
         a2a::{self, facade::AgentFacade},
+        console as console_routes,
         drain::DrainSignal,
-        edge::{Auth, Edge, HttpServerConfig, TakenRequests},
+        edge::{Auth, ConsoleSessions, Edge, HttpServerConfig, TakenRequests},
         hosted_peer::HostedPeer,
         key_rotation::CardSigner,
         listener::own_url,
@@ -397,6 +398,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let statuses = local.values().map(|local| local.status.clone()).collect();
     let actors = local.values().map(|local| local.actor.clone()).collect();
     let pushers = local.values().map(|local| local.pusher.clone()).collect();
+    let console = ConsoleSessions::default();
     let auth = Auth::new(keys.clone())
         .with_local_callers(setup.advertise.callers())
         .with_metrics_callers(setup.advertise.metrics_callers())
@@ -404,6 +406,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .with_public_urls(public_urls.clone())
         .with_callers(callers)
         .with_tokens(setup.tokens.clone())
+        .with_console(console.clone())
         .with_taken_requests(taken_requests(setup.requests.as_deref())?);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
@@ -438,6 +441,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         artifact_quota: Default::default(),
         streams,
         tokens: setup.tokens.clone(),
+        console,
         public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),
@@ -488,7 +492,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         if has_agents {
             config.configure(routes::messages).configure(a2a::rpc);
         }
-        config.configure(routes::process);
+        config.configure(routes::process).configure(console_routes::routes);
         if has_agents {
             config.configure(routes::agents).configure(a2a::routes).configure(mcp::routes);
         }

@@ -198,6 +198,11 @@ impl Peers {
         agents.iter().filter_map(candidate).collect()
     }
 
+    /// The number of running tasks of `agent`, from its last heartbeat.
+    pub fn running(&self, agent: &AgentId) -> u32 {
+        self.all.get(agent).map_or(0, |peer| peer.running)
+    }
+
     /// The skill ids of all present agents, without tags.
     pub fn skills(&self) -> BTreeSet<Capability> {
         let present = self.present();

@@ -1,5 +1,6 @@
 //! A URL under which clients outside the mesh reach agents through a proxy.
 
+use crate::console_paths;
 use protocol::{ids::AgentId, routes};
 use reqwest::Url;
 use std::str::FromStr;
@@ -66,7 +67,7 @@ impl FromStr for PublicUrl {
             return wrong("its path is plain names");
         }
         let first = path.split('/').nth(1).unwrap_or_default();
-        if routes::FIRST_SEGMENTS.contains(&first) {
+        if routes::FIRST_SEGMENTS.contains(&first) || first == console_paths::FIRST_SEGMENT {
             return wrong(&format!("/{first} is a path of the mesh itself; choose another one"));
         }
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));

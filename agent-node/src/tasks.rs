@@ -152,6 +152,13 @@ pub struct TaskEvent<D = StreamResponse> {
     pub is_last: bool,
 }
 
+impl<D> TaskEvent<D> {
+    /// The event with other data.
+    pub fn map<T>(self, data: impl FnOnce(D) -> T) -> TaskEvent<T> {
+        TaskEvent { id: self.id, data: data(self.data), is_last: self.is_last }
+    }
+}
+
 /// What the person who has requested a task is shown of it.
 pub enum ShownEvent {
     /// What a client of A2A is shown.

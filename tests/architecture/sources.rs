@@ -18,6 +18,7 @@ pub(crate) const CRATES: &[&str] = &[
     "registry",
     "agent-node/engine",
     "agent-node/child-process",
+    "agent-node/console",
     LIBRARY,
     "agent-node",
 ];

@@ -145,6 +145,13 @@ impl MeshClient {
         self.wire.bytes(call).await.map(drop).map_err(|problem| CliError::of(&problem, base))
     }
 
+    /// Deletes, and returns the answer.
+    pub(super) async fn delete_for(&self, base: &str, path: &str) -> Result<Value, CliError> {
+        let url = format!("{base}{path}");
+        let call = self.authorized(ClientRequest::new(Method::DELETE, &url, RECIPIENT), base).await;
+        self.wire.json(call).await.map_err(|problem| CliError::of(&problem, base))
+    }
+
     /// Reads the files that artifacts name at the agent `base`, with the caller's credential.
     pub(super) async fn fetch_files(&self, base: &str, artifacts: &mut [Artifact]) -> Result<(), CliError> {
         let prefix = format!("{base}{}/", routes::ARTIFACTS);

@@ -6,6 +6,8 @@
 
 mod body;
 mod call_admission;
+mod console_access;
+mod console_sessions;
 mod cross_origin;
 mod error_format;
 mod identity;
@@ -24,6 +26,9 @@ pub mod tokens;
 mod tests;
 
 pub(crate) use call_admission::CallCredentials;
+pub(crate) use console_access::cookie as console_cookie;
+pub use console_sessions::ConsoleSessions;
+pub(crate) use console_sessions::{ConsoleUser, SESSION, cookie_name};
 pub use identity::Auth;
 pub(crate) use identity::{SignedAt, bearer_token, single};
 pub use in_flight::release_permit;

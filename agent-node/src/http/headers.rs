@@ -6,6 +6,8 @@ use protocol::{a2a::agent_policy, address_policy, signature, trace};
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 pub(crate) const API_KEY: HeaderName = HeaderName::from_static(agent_policy::API_KEY_HEADER);
 pub(crate) const OUTBOUND: HeaderName = HeaderName::from_static(address_policy::OUTBOUND);
+/// The key of a session of the console.
+pub(crate) const CONSOLE_KEY: HeaderName = HeaderName::from_static("mesh-console-key");
 pub(crate) const RECIPIENT: HeaderName = HeaderName::from_static(signature::RECIPIENT);
 pub(crate) const MESSAGE_ID: HeaderName = HeaderName::from_static(signature::MESSAGE_ID);
 pub(crate) const CONTENT_DIGEST: HeaderName = HeaderName::from_static(signature::CONTENT_DIGEST);

@@ -4,7 +4,7 @@ use super::{
     a2a::facade::AgentFacade,
     connections::Connections,
     drain::DrainSignal,
-    edge::{AddressedAgent, IssuedTokens, PublicUrls, StreamLimit},
+    edge::{AddressedAgent, ConsoleSessions, IssuedTokens, PublicUrls, StreamLimit},
     hosted_peer::HostedPeer,
     listener::ListenerAddress,
     mcp_endpoint::McpEndpoint,
@@ -124,6 +124,8 @@ pub struct NodeState {
     /// The open streams of each principal.
     pub streams: StreamLimit,
     pub tokens: IssuedTokens,
+    /// Who is signed in at the console.
+    pub console: ConsoleSessions,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
     pub keys: KeyRing,

@@ -124,6 +124,7 @@ mod tests {
                 .configure(crate::http::routes::messages)
                 .configure(crate::http::a2a::rpc)
                 .configure(crate::http::routes::process)
+                .configure(crate::http::console::routes)
                 .configure(crate::http::routes::agents)
                 .configure(crate::http::a2a::routes)
                 .configure(crate::http::mcp::routes)

@@ -37,6 +37,12 @@ impl Capture {
         Self { level, secrets: SecretMasker::new(secrets) }
     }
 
+    /// The same at the level of all content.
+    #[must_use]
+    pub fn in_full(&self) -> Self {
+        Self { level: CaptureLevel::Full, secrets: self.secrets.clone() }
+    }
+
     /// The attribute for `content`; `None` if nothing is captured or there is no content.
     pub fn render(&self, content: &Value) -> Option<String> {
         let text = match (self.level, content) {

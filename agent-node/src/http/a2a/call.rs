@@ -67,7 +67,7 @@ pub(crate) struct CallHeaders {
 
 impl A2aCall {
     /// The call in an HTTP request of this version.
-    pub(super) fn from_http(
+    pub(in crate::http) fn from_http(
         http: &HttpRequest,
         node: web::Data<NodeState>,
         by: Principal,

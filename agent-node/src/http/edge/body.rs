@@ -1,7 +1,7 @@
 //! Reads a request's body within limits of type, size, time and memory.
 
 use super::{
-    is_a2a, is_artifact_upload, is_peer_lines,
+    console_access, is_a2a, is_artifact_upload, is_peer_lines,
     server_config::HttpServerConfig,
     spool::{Spool, SpooledFiles},
     takes_files,
@@ -78,7 +78,9 @@ impl BodyRules {
                 return Err(unsupported("Content-Type must be there, once"));
             };
             let is_lines = || is_peer_lines(request) && LINES.iter().any(|lines| is_type(given, lines));
-            if !is_type(given, "application/json") && !is_lines() {
+            let is_form =
+                || console_access::takes_form(request) && is_type(given, "application/x-www-form-urlencoded");
+            if !is_type(given, "application/json") && !is_lines() && !is_form() {
                 return Err(unsupported("Content-Type must be application/json"));
             }
         }

@@ -1,6 +1,8 @@
 //! Authenticates the sender of a request: the agent that signed it, a user with a credential, or the user of this machine.
 
 use super::{
+    console_access,
+    console_sessions::{ConsoleSessions, ConsoleUser},
     is_signed, origin,
     public_urls::PublicUrls,
     taken_requests::TakenRequests,
@@ -50,6 +52,7 @@ pub struct Auth {
     public_urls: Arc<PublicUrls>,
     callers: Callers,
     tokens: IssuedTokens,
+    console: ConsoleSessions,
     taken: Arc<TakenRequests>,
 }
 
@@ -70,6 +73,7 @@ impl Auth {
             public_urls: Arc::default(),
             callers: Callers::default(),
             tokens: IssuedTokens::default(),
+            console: ConsoleSessions::default(),
             taken: Arc::default(),
         }
     }
@@ -180,6 +184,12 @@ impl Auth {
         Self { tokens, ..self }
     }
 
+    /// Takes requests of pages of the console in these sessions.
+    #[must_use]
+    pub fn with_console(self, console: ConsoleSessions) -> Self {
+        Self { console, ..self }
+    }
+
     /// Takes no signed request that is among these, and adds to them.
     #[must_use]
     pub fn with_taken_requests(self, taken: TakenRequests) -> Self {
@@ -273,6 +283,9 @@ pub(super) fn authenticate(
         return Err(unauthenticated("keys are told under the join secret"));
     }
     if !is_signed {
+        if let Some(ConsoleUser { principal, holder }) = console_access::user(request, &auth.console)? {
+            return Ok(AuthenticatedSender { principal, holder, digest: None, signed_at: None });
+        }
         let text = |name: &HeaderName| {
             single(name.as_str(), request.headers().get_all(name).map(|value| value.as_bytes()))
         };
@@ -291,8 +304,10 @@ pub(super) fn authenticate(
         let is_login_callback = request.path() == routes::LOGIN_CALLBACK;
         let is_well_known =
             request.method().is_safe() && (request.path().starts_with(WELL_KNOWN) || is_login_callback);
-        let is_public =
-            is_callback(request) || is_well_known || request.method().is_safe() && is_metrics_caller();
+        let is_public = is_callback(request)
+            || is_well_known
+            || console_access::is_public(request)
+            || request.method().is_safe() && is_metrics_caller();
         let hosts = origin::addressed_hosts(request);
         let port = request.conn_data::<ListenerAddress>().map(|ListenerAddress(address)| address.port());
         let found = text(&headers::API_KEY).and_then(|key| {

@@ -1,5 +1,6 @@
 //! Checks `Host` and `Origin`, against DNS rebinding and cross-site requests; finds what a proxy passes on.
 
+use super::console_access;
 use actix_web::{
     dev::ServiceRequest,
     http::header::{self, HeaderValue},
@@ -37,17 +38,27 @@ impl FromStr for BrowserOrigin {
     }
 }
 
-/// Refuses any `Origin` that is not in `origins`, and any host but this machine's names and `names`.
+/// Refuses any `Origin` that is not in `origins`, and any host but this machine's names and `names`. The console takes its own
+/// origin and no other one.
 pub(super) fn check(
     request: &ServiceRequest,
     names: &[String],
     origins: &[BrowserOrigin],
 ) -> Result<(), Problem> {
     let headers = request.headers();
-    let is_listed = |origin: &HeaderValue| origins.iter().any(|listed| listed.is(origin));
+    let is_console = console_access::is_console(request.path());
+    let hosts_of_request = addressed_hosts(request);
+    let is_listed = |origin: &HeaderValue| match is_console {
+        true => hosts_of_request.iter().all(|host| console_access::is_own_origin(origin, host)),
+        false => origins.iter().any(|listed| listed.is(origin)),
+    };
     if headers.get_all(header::ORIGIN).any(|origin| !is_listed(origin)) {
-        let why =
-            "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists";
+        let why = match is_console {
+            true => "the console takes requests of its own page only",
+            false => {
+                "requests of web pages (Origin) are taken from the origins that --origins (MESH_ORIGINS) lists"
+            }
+        };
         return Err(Problem::new(Reason::ForeignOrigin, why));
     }
     if headers.get_all(header::ORIGIN).count() > 1 {
@@ -57,7 +68,7 @@ pub(super) fn check(
     let (Some(_), None) = (hosts.next(), hosts.next()) else {
         return Err(Problem::new(Reason::BadRequest, "a request has one Host header"));
     };
-    addressed_hosts(request).into_iter().try_for_each(|host| check_host(host, names))
+    hosts_of_request.into_iter().try_for_each(|host| check_host(host, names))
 }
 
 /// The hosts that a request addresses: its `Host` headers, and the authority of its target.

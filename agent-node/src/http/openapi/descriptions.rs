@@ -7,6 +7,7 @@ use protocol::{
 };
 use serde_json::{Value, json};
 
+mod console;
 mod spaces;
 
 /// A media type and a schema.
@@ -75,6 +76,9 @@ impl Description {
 
 /// The description of a route, if there is one.
 pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
+    if let Some(description) = console::describe(method, path) {
+        return Some(description);
+    }
     let of = Description::new;
     Some(match (method, path) {
         ("POST", "/a2a/messages") => of("Sends a message to an agent.")

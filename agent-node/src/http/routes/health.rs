@@ -75,6 +75,12 @@ pub async fn health() -> HttpResponse {
 
 /// Runs the checks; 503 names the failed ones.
 pub async fn ready(node: web::Data<NodeState>) -> HttpResponse {
+    let body = readiness(&node).await;
+    if body.ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+}
+
+/// Runs the checks.
+pub(in crate::http) async fn readiness(node: &NodeState) -> Readiness {
     let results = node.checks.iter().map(|(name, check)| async move {
         let result = match tokio::time::timeout(CHECK_TIMEOUT, check()).await {
             Ok(Ok(_)) => CheckResult { ok: true, why: None },
@@ -103,8 +109,7 @@ pub async fn ready(node: web::Data<NodeState>) -> HttpResponse {
     let ready = can_work && checks.values().all(|result| result.ok);
     let was_ready = node.was_ready.fetch_or(ready, Ordering::Relaxed) || ready;
     let damaged = node.local_services.stores.iter().flat_map(|store| store.damage()).collect();
-    let body = Readiness { ready, was_ready, checks, parked, waiting, damaged };
-    if body.ready { HttpResponse::Ok().json(body) } else { HttpResponse::ServiceUnavailable().json(body) }
+    Readiness { ready, was_ready, checks, parked, waiting, damaged }
 }
 
 /// Returns the limits; to the user of this machine and to the mesh a snapshot of every actor, too. It names the conversations and

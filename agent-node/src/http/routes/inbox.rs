@@ -9,16 +9,31 @@ use engine::{
 };
 use patterns::session::is_confidential;
 use protocol::{
+    ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
+    question::Question,
     task::TaskState,
+    time::WallTime,
 };
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use store::Error;
 use transport::refusal::Refusal;
 
 /// The most tasks of each agent and state that are looked at.
 const MAX_TASKS: usize = 200;
+
+/// An open question, with the task that asks it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::http) struct OpenQuestion {
+    pub(in crate::http) agent_id: AgentId,
+    pub(in crate::http) task_id: TaskId,
+    pub(in crate::http) description: String,
+    pub(in crate::http) since: WallTime,
+    pub(in crate::http) question: Question,
+}
 
 /// The states of a task that may have open questions.
 const OPEN: [TaskState; 3] = [TaskState::InputRequired, TaskState::AuthRequired, TaskState::Working];
@@ -32,23 +47,27 @@ pub async fn list(
     let agents: Vec<HostedAgent> = node.agents_in_lookup_order(&request).into_iter().cloned().collect();
     let by = by.into_inner();
     let is_unproven = matches!(by, Principal::User(_)) && !is_persons(&request, &by);
-    let found = web::block(move || {
-        let each = agents.iter().map(|local| questions(local, &by, is_unproven));
-        each.collect::<Result<Vec<_>, Error>>()
-    })
-    .await;
-    let found = found.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
-    let mut items: Vec<Value> = found.map_err(Problem::from)?.into_iter().flatten().collect();
-    let expires = |item: &Value| item["question"]["expiresAt"].as_str().map(str::to_owned);
-    items.sort_by_key(|item| {
-        (expires(item).is_none(), expires(item), item["since"].as_str().map(str::to_owned))
-    });
-    Ok(HttpResponse::Ok().json(json!({ "items": items })))
+    let items = web::block(move || open_questions(&agents, &by, is_unproven)).await;
+    let items = items.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
+    Ok(HttpResponse::Ok().json(json!({ "items": items.map_err(Problem::from)? })))
+}
+
+/// The open questions of the tasks that `by` has requested from these agents, those that expire first before the others.
+pub(in crate::http) fn open_questions(
+    agents: &[HostedAgent],
+    by: &Principal,
+    is_unproven: bool,
+) -> Result<Vec<OpenQuestion>, Error> {
+    let each = agents.iter().map(|local| questions(local, by, is_unproven));
+    let mut items: Vec<_> = each.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+    let expires = |item: &OpenQuestion| item.question.expires_at;
+    items.sort_by_key(|item| (expires(item).is_none(), expires(item), item.since));
+    Ok(items)
 }
 
 /// The open questions of the tasks that `by` has requested from an agent. Who has not proven to be a person is not shown those of
 /// sessions.
-fn questions(local: &HostedAgent, by: &Principal, is_unproven: bool) -> Result<Vec<Value>, Error> {
+fn questions(local: &HostedAgent, by: &Principal, is_unproven: bool) -> Result<Vec<OpenQuestion>, Error> {
     let mut items = Vec::new();
     for state in OPEN {
         let filter =
@@ -63,14 +82,12 @@ fn questions(local: &HostedAgent, by: &Principal, is_unproven: bool) -> Result<V
             }
             let questions = row.task.status.questions.iter();
             let questions = questions.filter(|question| !is_unproven || question.asked_by.is_none());
-            items.extend(questions.map(|question| {
-                json!({
-                    "agentId": local.id,
-                    "taskId": row.task.spec.task_id,
-                    "description": row.task.spec.description,
-                    "since": row.task.changed_at,
-                    "question": question,
-                })
+            items.extend(questions.map(|question| OpenQuestion {
+                agent_id: local.id.clone(),
+                task_id: row.task.spec.task_id.clone(),
+                description: row.task.spec.description.clone(),
+                since: row.task.changed_at,
+                question: question.clone(),
             }));
         }
     }

@@ -61,45 +61,54 @@ pub async fn post(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
+    receive(&request, &node, by.into_inner(), body.into_inner()).await
+}
+
+/// Receives the message in `body`, as that of `by`.
+pub(in crate::http) async fn receive(
+    request: &HttpRequest,
+    node: &NodeState,
+    by: Principal,
+    body: Bytes,
+) -> Result<HttpResponse, Refusal> {
     if by.agent().is_some() && body.first() == Some(&b'[') {
-        return several::post(&request, &node, &by, &body).await;
+        return several::post(request, node, &by, &body).await;
     }
     // An agent nests forwarded content deeper in its message than the original did.
     let additional_depth = if by.agent().is_some() { FORWARDED_DEPTH } else { 0 };
     let depth = node.limits.max_depth + additional_depth;
     let mut json = protocol::json::parse(&body, depth)?;
-    if let Principal::Brain(agent) = &*by {
+    if let Principal::Brain(agent) = &by {
         // The process of an agent speaks as the agent.
         json.as_object_mut()
             .map(|members| members.entry("fromAgentId").or_insert_with(|| agent.as_str().into()));
     }
-    let payload = large_payload::inline(&request, &node, &mut json, &by).await?;
+    let payload = large_payload::inline(request, node, &mut json, &by).await?;
     let mut envelope = Box::new(match by.agent() {
         Some(_) => Envelope::from_json(json, new_message_id)?,
         None => Envelope::from_hand_written_json(json, new_message_id)?,
     });
-    read_times(&request, &mut envelope);
+    read_times(request, &mut envelope);
     accept_schema::check(&envelope)?;
-    let local = match (&*by, &envelope.to_agent_id) {
+    let local = match (&by, &envelope.to_agent_id) {
         (Principal::Brain(agent), _) => node.agent(agent)?,
         (_, Address::Agent(id)) => node.agent(id).map_err(|problem| problem.with("field", "toAgentId"))?,
-        (_, Address::Capability(_)) => node.default_agent(&request)?,
+        (_, Address::Capability(_)) => node.default_agent(request)?,
     };
-    space::check(local, &by, proof_of(&request), &envelope).await?;
+    space::check(local, &by, proof_of(request), &envelope).await?;
     check_files(local, &by, &envelope)?;
-    let named = named_artifacts::resolve(&node, local, &by, &mut envelope).await?;
+    let named = named_artifacts::resolve(node, local, &by, &mut envelope).await?;
     let max = node.limits.max_artifact_bytes_per_principal;
     node.artifact_quota.add_message(local.store.as_ref(), &local.id, &by, body.len() + named, max)?;
     let digest = request.extensions().get::<Digest>().copied().unwrap_or_else(|| Digest::of(&body));
-    let trace = trace_of(&request);
+    let trace = trace_of(request);
     let id = envelope.message_id.clone();
-    let by = by.into_inner();
     let answered = id.clone();
-    let callback = reply_to::UserCallback::of(&node, &by, &envelope)?;
+    let callback = reply_to::UserCallback::of(node, &by, &envelope)?;
     // Agents of a later version may know more.
     let mut warnings = if by.agent().is_some() { Vec::new() } else { ineffective_members(&by, &envelope) };
-    let approval = relayed_approval(&node, &by, &envelope)?;
-    let proof = proof_of(&request);
+    let approval = relayed_approval(node, &by, &envelope)?;
+    let proof = proof_of(request);
     let incoming = IncomingMessage {
         envelope,
         by: by.clone(),
@@ -141,9 +150,9 @@ pub async fn post(
         warnings.extend(callback.register(local, &by, &ack).await?);
     }
     let max = Duration::from_millis(node.limits.max_wait_ms);
-    if let (Some(wait), Some(_)) = (prefer::wait(&request, max), &ack.task_id) {
-        release_permit(&request);
-        let mut answer = wait_for_task(&node, local, &ack, (&by, proof), wait, &warnings).await?;
+    if let (Some(wait), Some(_)) = (prefer::wait(request, max), &ack.task_id) {
+        release_permit(request);
+        let mut answer = wait_for_task(node, local, &ack, (&by, proof), wait, &warnings).await?;
         if let Ok(applied) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
             answer.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
@@ -165,7 +174,7 @@ fn check_files(local: &HostedAgent, by: &Principal, envelope: &Envelope) -> Resu
 }
 
 /// What proves who has sent a request.
-pub(super) fn proof_of(request: &HttpRequest) -> SenderProof {
+pub(in crate::http) fn proof_of(request: &HttpRequest) -> SenderProof {
     request.extensions().get().copied().unwrap_or(SenderProof::Address)
 }
 

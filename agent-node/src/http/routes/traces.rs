@@ -3,7 +3,7 @@
 //! A user may read the traces of tasks that it may see; an agent may read what its messages and signals caused. Each agent
 //! therefore returns its own spans and, in its own name, fetches those of the agents it sent requests to.
 
-mod collect;
+pub(in crate::http) mod collect;
 pub mod reactions;
 
 use super::{id, tasks};

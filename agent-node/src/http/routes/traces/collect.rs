@@ -19,7 +19,7 @@ use std::{collections::BTreeSet, time::Duration};
 use transport::http_client::ClientRequest;
 
 /// Limit of agents on one path of a trace.
-pub(super) const MAX_DEPTH: u32 = 8;
+pub(in crate::http) const MAX_DEPTH: u32 = 8;
 /// Time limit per level of depth below an agent.
 const PER_LEVEL: Duration = Duration::from_millis(750);
 
@@ -52,17 +52,28 @@ fn sent_request(me: &AgentId, span: &Span) -> Option<SentRequest> {
 }
 
 /// Collects the spans of a conversation and of everything that it caused.
-pub(super) fn collect<'a>(
+pub(in crate::http) fn collect<'a>(
     node: &'a NodeState,
     local: &'a HostedAgent,
     conversation: ConversationId,
     depth: u32,
 ) -> LocalBoxFuture<'a, Result<TracePart, Problem>> {
+    collect_with(node, local, conversation, depth, Capture::default())
+}
+
+/// The same, with the content of the conversation itself as `capture` has it.
+pub(in crate::http) fn collect_with<'a>(
+    node: &'a NodeState,
+    local: &'a HostedAgent,
+    conversation: ConversationId,
+    depth: u32,
+    capture: Capture,
+) -> LocalBoxFuture<'a, Result<TracePart, Problem>> {
     Box::pin(async move {
         let (store, me, id) = (local.store.clone(), local.id.clone(), conversation);
         let read = web::block(move || {
             let steps = steps(store.as_ref(), &me, &id)?;
-            let built = span_builder::build(&me, &id, &steps, &Capture::default()).into_iter();
+            let built = span_builder::build(&me, &id, &steps, &capture).into_iter();
             let bids = span_builder::bids_in_journal(&me, &id, &steps, &Capture::default());
             Ok(built.map(|built| built.span).chain(bids).collect())
         });

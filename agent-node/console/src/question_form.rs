@@ -1,0 +1,188 @@
+//! A question to the viewer, and the form that answers it.
+
+use crate::{json_view, times, viewer::Viewer, visible_text::VisibleText};
+use maud::{Markup, html};
+use protocol::{
+    question::{OnTimeout, Question, QuestionKind},
+    time::WallTime,
+};
+use serde_json::Value;
+
+/// The prefix of the fields of a form that a question asks for.
+pub const VALUE: &str = "value.";
+
+/// Where a question is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct AskedAt<'a> {
+    pub agent: &'a str,
+    pub task: &'a str,
+}
+
+/// The question, with a form if the viewer is signed in.
+pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
+    html! {
+        div.asked { (VisibleText(&question.shown_text())) }
+        @if let Some(call) = question.shown_call() { (shown_call(call)) }
+        p.muted.small { (fate(viewer.now, question)) }
+        @if viewer.is_signed_in {
+            form hx-post="console/answer" hx-swap="none" hx-disabled-elt="find button" {
+                input type="hidden" name="agent" value=(at.agent);
+                input type="hidden" name="task" value=(at.task);
+                input type="hidden" name="question" value=(question.id);
+                (fields(question))
+            }
+        } @else {
+            p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" } }
+        }
+    }
+}
+
+/// Until when it is open, and what happens then.
+fn fate(now: WallTime, question: &Question) -> Markup {
+    let then = match &question.on_timeout {
+        _ if question.kind == QuestionKind::Approval => "then it counts as denied".to_owned(),
+        None | Some(OnTimeout::Continue) => "then the work goes on without an answer".to_owned(),
+        Some(OnTimeout::Fail) => "then the task fails".to_owned(),
+        Some(OnTimeout::Answer(text)) => format!("then the answer is {text:?}"),
+    };
+    html! {
+        @match question.expires_at {
+            Some(at) => { "Open for an answer until " (times::clock(at)) ", " (times::until(now, at)) "; " (VisibleText(&then)) "." }
+            None => { "Open until it is answered." }
+        }
+    }
+}
+
+fn shown_call(call: &Value) -> Markup {
+    html! {
+        p.small { "The call: " code { (VisibleText(call["name"].as_str().unwrap_or("?"))) } }
+        @if !call["args"].is_null() { (json_view::block("the arguments of the call", &call["args"])) }
+    }
+}
+
+fn fields(question: &Question) -> Markup {
+    html! {
+        @match question.kind {
+            QuestionKind::Approval => {
+                label { "Reason" span.hint { "the agent is told it if you deny" } input type="text" name="reason" maxlength="2000"; }
+                div.actions {
+                    button.primary type="submit" name="decision" value="approve" { "Approve" }
+                    button.danger type="submit" name="decision" value="deny" { "Deny" }
+                }
+            }
+            QuestionKind::Choice => {
+                fieldset {
+                    legend { "Choose one" }
+                    @for (at, option) in question.options.iter().enumerate() {
+                        label.inline { input type="radio" name="choice" value=(at) required; span { (VisibleText(option)) } }
+                    }
+                }
+                (send())
+            }
+            QuestionKind::Form => {
+                @for field in form_fields(question.schema.as_ref()) { (field) }
+                (send())
+            }
+            QuestionKind::Text | QuestionKind::Credential => {
+                @if question.kind == QuestionKind::Credential {
+                    p.notice.wait { "Do not enter the credential itself: provide it where the agent says, and answer that it is there." }
+                }
+                label { "Your answer" textarea name="text" required {} }
+                (send())
+            }
+        }
+    }
+}
+
+fn send() -> Markup {
+    html! { div.actions { button.primary type="submit" { "Answer" } } }
+}
+
+/// A field for each member of the schema.
+fn form_fields(schema: Option<&Value>) -> Vec<Markup> {
+    let none = serde_json::Map::new();
+    let members = schema.and_then(|schema| schema["properties"].as_object()).unwrap_or(&none);
+    let required = schema.and_then(|schema| schema["required"].as_array());
+    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
+    members.iter().map(|(name, member)| field(name, member, is_required(name))).collect()
+}
+
+fn field(name: &str, member: &Value, is_required: bool) -> Markup {
+    let title = member["title"].as_str().unwrap_or(name);
+    let default = match &member["default"] {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let input = format!("{VALUE}{name}");
+    html! {
+        @if member["type"] == "boolean" {
+            label.inline {
+                input type="checkbox" name=(input) value="true" checked[default == "true"];
+                span { (VisibleText(title)) }
+            }
+        } @else {
+            label {
+                span { (VisibleText(title)) @if is_required { span.muted { " (required)" } } }
+                @if let Some(text) = member["description"].as_str() { span.hint { (VisibleText(text)) } }
+                @if let Some(options) = member["enum"].as_array() {
+                    select name=(input) required[is_required] {
+                        @if !is_required { option value="" { "\u{2013}" } }
+                        @for option in options.iter().filter_map(Value::as_str) {
+                            option value=(option) selected[default == option] { (VisibleText(option)) }
+                        }
+                    }
+                } @else if member["type"] == "integer" || member["type"] == "number" {
+                    input type="number" step=(if member["type"] == "integer" { "1" } else { "any" }) name=(input) value=(default)
+                        min=[member["minimum"].as_f64()] max=[member["maximum"].as_f64()] required[is_required];
+                } @else {
+                    input type="text" name=(input) value=(default) required[is_required];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn viewer(is_signed_in: bool) -> Viewer {
+        Viewer { who: "user:local".to_owned(), is_signed_in, now: WallTime(0), waiting: 1 }
+    }
+
+    const AT: AskedAt<'_> = AskedAt { agent: "a-1", task: "t-1" };
+
+    #[test]
+    fn a_form_has_a_field_for_each_member() {
+        let schema = json!({
+            "type": "object", "required": ["size"],
+            "properties": {
+                "size": { "enum": ["s", "\"><script>"] }, "count": { "type": "integer", "minimum": 1 },
+                "gift": { "type": "boolean" }, "note": { "type": "string", "title": "<b>" },
+            },
+        });
+        let question = Question::form("q", "which?", schema);
+        let shown = card(&viewer(true), AT, &question).into_string();
+        for name in ["value.size", "value.count", "value.gift", "value.note"] {
+            assert!(shown.contains(&format!("name=\"{name}\"")), "{shown}");
+        }
+        assert!(!shown.contains("<script>") && !shown.contains("<b>"), "{shown}");
+    }
+
+    #[test]
+    fn who_is_not_signed_in_has_no_form() {
+        let question = Question::approval("q", "really?", json!({ "name": "rm", "args": { "path": "/" } }));
+        let shown = card(&viewer(false), AT, &question).into_string();
+        assert!(
+            !shown.contains("<form") && !shown.contains("<button") && shown.contains("mesh answer t-1"),
+            "{shown}"
+        );
+        let shown = card(&viewer(true), AT, &question).into_string();
+        assert!(
+            shown.contains("value=\"approve\"") && shown.contains("&quot;path&quot;: &quot;/&quot;"),
+            "{shown}"
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Who looks at a page, and what the frame is told about it.
+
+use crate::location::ViewName;
+use maud::{Markup, html};
+use protocol::time::WallTime;
+
+/// Who looks, and when.
+#[derive(Debug, Clone)]
+pub struct Viewer {
+    /// The principal, for people.
+    pub who: String,
+    /// Whether a session of the console proves it. Without one a page has no forms.
+    pub is_signed_in: bool,
+    pub now: WallTime,
+    /// How many questions wait for the viewer.
+    pub waiting: usize,
+}
+
+/// What a view is, for the script of the frame.
+#[derive(Debug, Clone, Copy)]
+pub struct ViewHead<'a> {
+    pub view: ViewName,
+    pub title: &'a str,
+    /// The kinds of changes after which it is loaded again: `tasks`, `task`, `agents`.
+    pub live: &'a str,
+}
+
+impl Viewer {
+    /// `body` as the view that `head` names.
+    pub fn view(&self, head: ViewHead<'_>, body: Markup) -> Markup {
+        html! {
+            div.stack data-view=(head.view.word()) data-title=(head.title) data-live=(head.live) data-waiting=(self.waiting)
+                data-who=(self.who) data-signed-in=(self.is_signed_in) {
+                @if !self.is_signed_in { (sign_in_hint()) }
+                (body)
+            }
+        }
+    }
+}
+
+fn sign_in_hint() -> Markup {
+    html! {
+        div.notice {
+            p { strong { "You are looking without being signed in." } " To send, answer or cancel, run " code { "mesh console" } " in a terminal: it opens this page signed in. Configured callers sign in with their credential." }
+        }
+    }
+}

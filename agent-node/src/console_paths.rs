@@ -1,0 +1,16 @@
+//! The paths of the console.
+
+/// The page; for a program, what this is.
+pub(crate) const PAGE: &str = "/";
+/// Below it is what the page loads and sends.
+pub(crate) const BASE: &str = "/console";
+/// The first name of all paths but the page's. A path of a proxy that begins with it would be ambiguous.
+pub(crate) const FIRST_SEGMENT: &str = "console";
+/// The files: `{name}`.
+pub(crate) const ASSETS: &str = "/console/assets";
+/// Signs a browser in.
+pub(crate) const SESSION: &str = "/console/session";
+/// Makes a link that signs a browser in, once.
+pub(crate) const LINKS: &str = "/console/links";
+/// All sessions of the caller.
+pub(crate) const SESSIONS: &str = "/console/sessions";

@@ -1,0 +1,209 @@
+//! What a person does on a page. A form arrives, one operation is performed, and the page is told where to go.
+
+use super::{answer_values::FormFields, scope::ConsoleScope, secured};
+use crate::{
+    agent::{AnswerTaskRequest, CancelTaskRequest},
+    http::{
+        a2a::A2aCall,
+        node_state::{HostedAgent, NodeState},
+        routes::messages,
+    },
+};
+use actix_web::{HttpRequest, HttpResponse, http::header::HeaderName, web};
+use bytes::Bytes;
+use console::location::ConsoleLocation;
+use protocol::{
+    a2a::{request::A2aOperation, version::ProtocolVersion},
+    ids::QuestionId,
+    principal::Principal,
+    problem::{Problem, Reason},
+};
+use serde_json::{Value, json};
+use transport::refusal::Refusal;
+
+/// Where the page goes next.
+const GO: HeaderName = HeaderName::from_static("mesh-console-go");
+
+/// A form of a person, and whose agents the page shows.
+struct SentForm {
+    scope: ConsoleScope,
+    fields: FormFields,
+}
+
+impl SentForm {
+    fn of(request: &HttpRequest, node: &NodeState, by: &Principal, body: &[u8]) -> Result<Self, Problem> {
+        let scope = ConsoleScope::of(request, node, by)?;
+        if !scope.is_signed_in() {
+            return Err(Problem::new(
+                Reason::Unauthenticated,
+                "sign in first: `mesh console` opens the console signed in",
+            ));
+        }
+        Ok(Self { scope, fields: FormFields::parse(body)? })
+    }
+
+    fn agent(&self) -> Result<&HostedAgent, Problem> {
+        self.scope.agent(self.fields.get("agent"))
+    }
+
+    /// The field of this name. Fails if it is empty.
+    fn required(&self, name: &str) -> Result<&str, Problem> {
+        match self.fields.get(name).trim() {
+            "" => {
+                Err(Problem::new(Reason::InvalidField, format!("{name} must not be empty"))
+                    .with("field", name))
+            }
+            text => Ok(text),
+        }
+    }
+}
+
+fn done(to: Option<&ConsoleLocation>) -> HttpResponse {
+    let mut answer = secured(HttpResponse::NoContent());
+    if let Some(to) = to {
+        answer.insert_header((GO, to.href()));
+    }
+    answer.finish()
+}
+
+fn no_answer(error: actix::MailboxError) -> Problem {
+    Problem::new(Reason::Overloaded, error.to_string())
+}
+
+/// Sends a task, and goes to it.
+pub(super) async fn send(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let local = form.agent()?;
+    let capability = form.fields.get("capability");
+    let mut payload = json!({ "description": form.required("description")? });
+    if !capability.is_empty() {
+        payload["capability"] = capability.into();
+    }
+    begin(&request, &node, &form.scope, local, payload, None).await
+}
+
+/// Sends the task of the form again, as a new one whose thread names it, and goes to that.
+pub(super) async fn retry(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
+    let spec = &row.task.spec;
+    let mut payload = json!({ "description": spec.description });
+    let members = [
+        ("capability", spec.capability.as_ref().map(|capability| json!(capability))),
+        ("input", spec.input.clone()),
+        ("acceptedModes", (!spec.accepted_modes.is_empty()).then(|| json!(spec.accepted_modes))),
+        ("budget", (!spec.budget.is_none()).then(|| json!(spec.budget))),
+    ];
+    for (name, value) in members {
+        if let Some(value) = value {
+            payload[name] = value;
+        }
+    }
+    let mut message = json!({ "threadId": spec.task_id });
+    if let Some(space) = &spec.space {
+        message["spaceId"] = json!(space);
+    }
+    begin(&request, &node, &form.scope, local, payload, Some(message)).await
+}
+
+/// Sends a task request with this payload to `local`, and goes to the task.
+async fn begin(
+    request: &HttpRequest,
+    node: &NodeState,
+    scope: &ConsoleScope,
+    local: &HostedAgent,
+    mut payload: Value,
+    message: Option<Value>,
+) -> Result<HttpResponse, Refusal> {
+    let task = format!("t-{}", uuid::Uuid::now_v7().simple());
+    payload["taskId"] = json!(task);
+    let mut message = message.unwrap_or_else(|| json!({}));
+    message["fromAgentId"] = json!("console");
+    message["toAgentId"] = json!(local.id);
+    message["type"] = json!("task-request");
+    message["payload"] = payload;
+    let body = Bytes::from(message.to_string());
+    messages::receive(request, node, scope.by.clone(), body).await?;
+    Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
+}
+
+/// Answers a question.
+pub(super) async fn answer(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
+    let id = form.fields.get("question");
+    let question = row.task.status.questions.iter().find(|question| question.id == id).ok_or_else(|| {
+        Problem::new(
+            Reason::InvalidField,
+            "the question is not open any more: it was answered, or its time is over",
+        )
+    })?;
+    let answer = AnswerTaskRequest {
+        task: row.task.spec.task_id.clone(),
+        by: form.scope.by.clone(),
+        question: Some(
+            QuestionId::parse(id).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?,
+        ),
+        answer: form.fields.answer(question)?,
+        message: None,
+        is_persons: true,
+    };
+    local.actor.send(answer).await.map_err(no_answer)??;
+    Ok(done(None))
+}
+
+/// Cancels a task.
+pub(super) async fn cancel(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
+    let (task, by) = (row.task.spec.task_id.clone(), form.scope.by.clone());
+    let reason = match form.fields.get("reason").trim() {
+        "" => "canceled by its user at the console".to_owned(),
+        reason => reason.to_owned(),
+    };
+    local.actor.send(CancelTaskRequest { task, by, reason }).await.map_err(no_answer)??;
+    Ok(done(None))
+}
+
+/// Says something in a chat, and goes to it.
+pub(super) async fn say(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let (local, context) = (form.agent()?, form.required("context")?);
+    let message = json!({
+        "messageId": format!("msg-{}", uuid::Uuid::now_v7()),
+        "role": "ROLE_USER",
+        "contextId": context,
+        "parts": [{ "text": form.required("text")? }],
+    });
+    let params =
+        json!({ "tenant": local.id, "message": message, "configuration": { "returnImmediately": true } });
+    let refused = |error: protocol::a2a::error::A2aError| Problem::new(Reason::BadRequest, error.message);
+    let call = A2aCall::from_http(&request, node.clone(), form.scope.by.clone(), ProtocolVersion::V1);
+    call.map_err(refused)?.perform(A2aOperation::SendMessage, params).await.map_err(refused)?;
+    Ok(done(Some(&ConsoleLocation::chat(local.id.as_str(), context))))
+}

@@ -1,0 +1,114 @@
+//! An answer out of the fields of a form.
+
+use console::question_form::VALUE;
+use protocol::{
+    problem::{Problem, Reason},
+    question::{Answer, Decision, Question, QuestionKind},
+};
+use serde_json::{Map, Value};
+
+/// The fields of a form.
+#[derive(Debug, Default)]
+pub(super) struct FormFields(Vec<(String, String)>);
+
+impl FormFields {
+    /// The fields in the body of a request.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, Problem> {
+        let text = String::from_utf8_lossy(body);
+        let fields = serde_html_form::from_str(&text);
+        fields.map(Self).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))
+    }
+
+    /// The first field of this name; empty if there is none.
+    pub(super) fn get(&self, name: &str) -> &str {
+        let Self(fields) = self;
+        fields.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The answer to `question`.
+    pub(super) fn answer(&self, question: &Question) -> Result<Answer, Problem> {
+        let invalid = |why: String| Problem::new(Reason::InvalidField, why);
+        Ok(match question.kind {
+            QuestionKind::Text | QuestionKind::Credential => Answer::Text(self.get("text").to_owned()),
+            QuestionKind::Choice => {
+                let option = self.get("choice").parse().ok().and_then(|at: usize| question.options.get(at));
+                Answer::Text(option.ok_or_else(|| invalid(question.wanted_option()))?.clone())
+            }
+            QuestionKind::Approval => {
+                let decision = match self.get("decision") {
+                    "approve" => Decision::Approve,
+                    "deny" => Decision::Deny,
+                    other => return Err(invalid(format!("{other:?} is no decision: approve or deny"))),
+                };
+                let reason = Some(self.get("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
+                Answer::Decision { decision, reason, proof: None }
+            }
+            QuestionKind::Form => Answer::Values(self.values(question.schema.as_ref()).map_err(invalid)?),
+        })
+    }
+
+    /// The members of a form, each with the type that its schema says. A field that is left empty is absent.
+    fn values(&self, schema: Option<&Value>) -> Result<Map<String, Value>, String> {
+        let none = Map::new();
+        let members = schema.and_then(|schema| schema["properties"].as_object()).unwrap_or(&none);
+        let mut values = Map::new();
+        for (name, member) in members {
+            let text = self.get(&format!("{VALUE}{name}"));
+            let value = match member["type"].as_str() {
+                // A box that is not ticked is not sent.
+                Some("boolean") => Value::from(text == "true"),
+                _ if text.is_empty() => continue,
+                Some("integer") => text
+                    .parse::<i64>()
+                    .map(Value::from)
+                    .map_err(|_| format!("{name} must be a whole number"))?,
+                Some("number") => {
+                    text.parse::<f64>().map(Value::from).map_err(|_| format!("{name} must be a number"))?
+                }
+                Some("array" | "object") => {
+                    serde_json::from_str(text).map_err(|error| format!("{name} must be JSON: {error}"))?
+                }
+                _ => Value::from(text),
+            };
+            values.insert(name.clone(), value);
+        }
+        Ok(values)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_become_values_of_the_types_of_the_schema() {
+        let schema = json!({ "properties": {
+            "size": { "enum": ["s", "m"] }, "count": { "type": "integer" }, "share": { "type": "number" },
+            "gift": { "type": "boolean" }, "note": { "type": "string" },
+        } });
+        let question = Question::form("q", "which?", schema);
+        let answer = |body: &str| FormFields::parse(body.as_bytes()).unwrap().answer(&question);
+        let values = answer(
+            "value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x",
+        );
+        let expected = json!({ "size": "m", "count": 3, "share": 0.5, "gift": true, "note": "a&b" });
+        assert_eq!(values, Ok(Answer::Values(expected.as_object().unwrap().clone())));
+        let values = answer("value.note=");
+        assert_eq!(values, Ok(Answer::Values(json!({ "gift": false }).as_object().unwrap().clone())));
+        assert!(answer("value.count=many").unwrap_err().message.contains("count"));
+    }
+
+    #[test]
+    fn a_choice_is_one_of_the_options_and_a_decision_is_said() {
+        let choice = Question::choice("q", "which?", ["one", "two"]);
+        let answer = |body: &str, of: &Question| FormFields::parse(body.as_bytes()).unwrap().answer(of);
+        assert_eq!(answer("choice=1", &choice), Ok(Answer::Text("two".to_owned())));
+        assert!(answer("choice=2", &choice).is_err() && answer("", &choice).is_err());
+        let approval = Question::approval("q", "really?", json!({ "name": "rm" }));
+        let denied =
+            Answer::Decision { decision: Decision::Deny, reason: Some("no".to_owned()), proof: None };
+        assert_eq!(answer("decision=deny&reason=+no+", &approval), Ok(denied));
+        assert!(answer("reason=x", &approval).is_err(), "nothing is approved by chance");
+    }
+}

@@ -1,0 +1,37 @@
+//! What the first page shows.
+
+use super::{scope::ConsoleScope, task_list, views::capabilities};
+use crate::http::{node_state::NodeState, routes::inbox::OpenQuestion};
+use console::views::{inbox::WaitingQuestion, start::StartData};
+use protocol::problem::Problem;
+
+/// The tasks of each list.
+const MOST: usize = 8;
+
+/// A question as views show it.
+pub(super) fn waiting(question: OpenQuestion) -> WaitingQuestion {
+    let OpenQuestion { agent_id, task_id, description, since, question } = question;
+    WaitingQuestion { agent: agent_id.to_string(), task: task_id.to_string(), description, since, question }
+}
+
+/// The data of the page.
+pub(super) async fn data(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    questions: Vec<OpenQuestion>,
+) -> Result<StartData, Problem> {
+    let lists = scope.read(|scope| {
+        Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
+    });
+    let (open, ended) = lists.await?;
+    let agents =
+        scope.agents.iter().map(|local| (local.id.to_string(), local.card.get().description.clone()));
+    let capabilities = capabilities(node).into_iter().map(|(name, agents)| (name.to_string(), agents));
+    Ok(StartData {
+        agents: agents.collect(),
+        capabilities: capabilities.collect(),
+        waiting: questions.into_iter().map(waiting).collect(),
+        open,
+        ended,
+    })
+}

@@ -1,0 +1,250 @@
+//! What the page of a task shows.
+
+use super::scope::ConsoleScope;
+use crate::{
+    http::{
+        node_state::{HostedAgent, NodeState},
+        routes::traces::{
+            TracePart,
+            collect::{MAX_DEPTH, collect_with},
+        },
+    },
+    tasks::{self, ShownEvent, follower::TaskFollower},
+    telemetry::{capture::Capture, names as n, span::Span},
+};
+use console::{
+    location::ConsoleLocation,
+    timeline::TimelineSpan,
+    views::{
+        task::{TaskData, TaskEventLine, model_calls::ModelCall},
+        task_line::TaskLine,
+    },
+};
+use engine::records::TaskRow;
+use patterns::{contract_net::record::AwardRecord, session};
+use protocol::{
+    a2a::event::StreamResponse,
+    artifact::{Part, PartContent},
+    principal::Principal,
+    problem::Problem,
+    task::Task,
+    time::WallTime,
+};
+use serde_json::Value;
+use std::time::Duration;
+use store::Revision;
+
+/// The most events of a page, the newest.
+const MAX_EVENTS: usize = 300;
+/// The most tasks of each agent among which parts of a task are looked for.
+const MAX_PARTS: usize = 200;
+/// How long a journal that goes on may be silent before it counts as read.
+const CAUGHT_UP: Duration = Duration::from_millis(25);
+
+/// The data of the page.
+pub(super) async fn data(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    at: &ConsoleLocation,
+) -> Result<TaskData, Problem> {
+    let (local, row) = scope.task(&at.agent, &at.id)?;
+    let shown = tasks::with_artifacts(local.store.as_ref(), &local.id, row.clone(), Revision::MAX);
+    let task = shown.map_err(Problem::from)?.task;
+    let conversation = row.task.conversation.clone();
+    let capture = content(scope, node, &row.task);
+    let TracePart { spans, missing } = collect_with(node, local, conversation, MAX_DEPTH, capture).await?;
+    let (events, parts) = (events(scope, local, &row).await?, parts(scope, &row.task).await?);
+    Ok(TaskData {
+        agent: local.id.to_string(),
+        has_ended: row.ended_at.is_some(),
+        award: award(scope, node, local, &row)?,
+        calls: calls(&spans),
+        spans: spans.into_iter().map(timeline_span).collect(),
+        missing: missing.into_iter().map(|part| (part.agent, part.why)).collect(),
+        events,
+        parts,
+        task,
+    })
+}
+
+/// What of the content of the work is shown: all to the person of the mesh, and nothing to others, since a prompt may hold what
+/// only the agent may read. Of a sealed stage nothing is shown to anybody.
+fn content(scope: &ConsoleScope, node: &NodeState, task: &Task) -> Capture {
+    let is_person = scope.by == Principal::local_user() && scope.is_signed_in();
+    match is_person && !session::seat::is_sealed(&task.spec) {
+        true => node.telemetry.capture().in_full(),
+        false => Capture::default(),
+    }
+}
+
+/// The award, at this agent or at the one of this process that awarded the task to it.
+fn award(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    local: &HostedAgent,
+    row: &TaskRow,
+) -> Result<Option<(String, AwardRecord)>, Problem> {
+    let of = |local: &HostedAgent, row: &TaskRow| {
+        let award = tasks::award(local.store.as_ref(), &local.id, &row.task.conversation);
+        let award = award.map_err(Problem::from)?.and_then(|award| serde_json::from_value(award).ok());
+        Ok::<_, Problem>(award.map(|award| (local.id.to_string(), award)))
+    };
+    if let Some(award) = of(local, row)? {
+        return Ok(Some(award));
+    }
+    let owner = row.task.owner.agent().and_then(|owner| node.agents.get(owner));
+    let Some(owner) = owner else { return Ok(None) };
+    let row = tasks::row(owner.store.as_ref(), &owner.id, &row.task.spec.task_id, &scope.by);
+    row.map_err(Problem::from)?.map_or(Ok(None), |row| of(owner, &row))
+}
+
+fn timeline_span(span: Span) -> TimelineSpan {
+    let kind = span.text(n::MESH_SPAN).unwrap_or_default().to_owned();
+    TimelineSpan {
+        id: span.span_id,
+        parent: span.parent_id,
+        agent: span.agent.to_string(),
+        name: span.name,
+        kind,
+        start: span.start,
+        end: span.end,
+        failed: span.failed,
+        attributes: span.attributes,
+    }
+}
+
+/// The turns of brains, and their calls of models and tools.
+fn calls(spans: &[Span]) -> Vec<ModelCall> {
+    let mut calls: Vec<(WallTime, ModelCall)> = spans.iter().filter_map(call).collect();
+    calls.sort_by_key(|(start, _)| *start);
+    calls.into_iter().map(|(_, call)| call).collect()
+}
+
+fn call(span: &Span) -> Option<(WallTime, ModelCall)> {
+    let (kind, name) = match span.text(n::MESH_SPAN)? {
+        "think" => (
+            "turn",
+            span.attributes
+                .get(n::MESH_TURN)
+                .map_or_else(|| span.name.clone(), |turn| format!("turn {turn}")),
+        ),
+        "chat" => ("model", span.text(n::GEN_AI_MODEL).unwrap_or(&span.name).to_owned()),
+        "tool" => ("tool", span.text(n::GEN_AI_TOOL).unwrap_or(&span.name).to_owned()),
+        _ => return None,
+    };
+    let number = |name: &str| span.attributes.get(name).and_then(Value::as_u64);
+    let text = |name: &str| {
+        let text = span.text(name)?;
+        Some(serde_json::from_str(text).unwrap_or_else(|_| Value::from(text)))
+    };
+    let call = ModelCall {
+        id: span.span_id.clone(),
+        agent: span.agent.to_string(),
+        kind,
+        name,
+        input_tokens: number(n::GEN_AI_INPUT_TOKENS),
+        output_tokens: number(n::GEN_AI_OUTPUT_TOKENS),
+        cost: span.attributes.get(n::MESH_USAGE_COST).and_then(Value::as_f64),
+        took: span.end.map(|end| span.start.until(end)),
+        failed: span.failed.clone(),
+        input: text(n::LANGFUSE_INPUT),
+        output: text(n::LANGFUSE_OUTPUT),
+    };
+    Some((span.start, call))
+}
+
+/// What has happened in the task, the oldest first.
+async fn events(
+    scope: &ConsoleScope,
+    local: &HostedAgent,
+    row: &TaskRow,
+) -> Result<Vec<TaskEventLine>, Problem> {
+    let shows_activity = tasks::activity::is_shown(&row.task, &scope.by);
+    let follower = TaskFollower::after(local.store.clone(), local.id.clone(), row.clone(), (0, 0));
+    let mut follower = follower.map_err(Problem::from)?;
+    let mut lines: Vec<TaskEventLine> = Vec::new();
+    loop {
+        let page = match shows_activity {
+            true => tokio::time::timeout(CAUGHT_UP, follower.next_shown()).await,
+            false => {
+                let page = tokio::time::timeout(CAUGHT_UP, follower.next()).await;
+                page.map(|page| {
+                    page.map(|events| {
+                        events.into_iter().map(|event| event.map(ShownEvent::Response)).collect()
+                    })
+                })
+            }
+        };
+        let Ok(page) = page else { break };
+        let page: Vec<_> = page.map_err(Problem::from)?;
+        if page.is_empty() {
+            break;
+        }
+        for line in page.into_iter().filter_map(|event| event_line(event.data, row.task.changed_at)) {
+            // The pieces of an artifact that is written are one event.
+            if lines.last().is_none_or(|last| (&last.what, &last.text) != (&line.what, &line.text)) {
+                lines.push(line);
+            }
+        }
+        let old = lines.len().saturating_sub(MAX_EVENTS);
+        lines.drain(..old);
+    }
+    Ok(lines)
+}
+
+fn event_line(event: ShownEvent, changed: WallTime) -> Option<TaskEventLine> {
+    match event {
+        ShownEvent::Response(StreamResponse::StatusUpdate(update)) => Some(TaskEventLine {
+            at: update.status.timestamp.unwrap_or(changed),
+            what: console::state_mark::words(update.status.state).to_owned(),
+            text: update.status.message.map(|message| texts(&message.parts)).unwrap_or_default(),
+        }),
+        ShownEvent::Response(StreamResponse::ArtifactUpdate(update)) => {
+            let artifact = update.artifact;
+            let text = artifact.name.unwrap_or(artifact.artifact_id);
+            Some(TaskEventLine { at: changed, what: "artifact".to_owned(), text })
+        }
+        ShownEvent::Response(StreamResponse::Message(message)) => {
+            Some(TaskEventLine { at: changed, what: "answer".to_owned(), text: texts(&message.parts) })
+        }
+        ShownEvent::Response(StreamResponse::Task(_)) => None,
+        ShownEvent::Activity(activity) => {
+            let activity = serde_json::to_value(activity).ok()?;
+            let part = |name: &str| activity[name].as_str().unwrap_or_default().to_owned();
+            let parts = ["to", "by", "name", "state", "text"].map(part);
+            let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ");
+            Some(TaskEventLine {
+                at: WallTime::parse(&part("timestamp")).unwrap_or(changed),
+                what: part("kind"),
+                text,
+            })
+        }
+    }
+}
+
+fn texts(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match &part.content {
+        PartContent::Text(text) => Some(text.as_str()),
+        PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// The tasks of the agents of the page that are parts of `task`.
+async fn parts(scope: &ConsoleScope, task: &Task) -> Result<Vec<TaskLine>, Problem> {
+    let id = task.spec.task_id.clone();
+    let mut parts = scope
+        .read(move |scope| {
+            let mut parts = Vec::new();
+            for local in &scope.agents {
+                let viewer = (&scope.by, scope.proof);
+                let all = tasks::list(local.store.as_ref(), &local.id, viewer, MAX_PARTS)?;
+                let of_task = all.iter().filter(|part| part.spec.parent.as_ref() == Some(&id));
+                parts.extend(of_task.map(|part| TaskLine::of(&local.id, part)));
+            }
+            Ok(parts)
+        })
+        .await?;
+    parts.sort_by_key(|part| part.created);
+    Ok(parts)
+}

@@ -1,0 +1,293 @@
+"""Drives every view of the console in chromium: signs in by the link of `mesh console`, sends a task, answers, denies, cancels,
+sends again, chats, filters, loses the node and finds it again. Screenshots go to the folder that is the second argument."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect, sync_playwright
+
+TEAM = """
+agents:
+  - agent: planner-01
+    open: true
+    description: Plans work and asks before it removes anything.
+    skills: [{ id: plan, description: plans a piece of work }]
+    brain: { scripted: planner.yaml }
+  - agent: builder-01
+    description: Builds small services.
+    skills: [{ id: build, description: builds a service }]
+    bid: { cost: 0.02 }
+    brain: { scripted: builder.yaml }
+  - agent: builder-02
+    description: Builds small services, slowly.
+    skills: [{ id: build, description: builds a service }]
+    bid: { cost: 0.01, eta: 5min }
+    brain: { scripted: builder.yaml }
+"""
+PLANNER = """
+turns:
+  - when: { contains: remove, turn: 1 }
+    say:
+      - { type: question, id: rm, kind: approval, text: May I remove the old release folder?, call: { name: remove_folder, args: { path: /srv/releases/2025-11, recursive: true } } }
+  - when: { contains: size, turn: 1 }
+    say:
+      - { type: question, id: size, kind: choice, text: Which size should the machine have?, options: [small, medium, large] }
+  - when: { contains: form, turn: 1 }
+    say:
+      - type: question
+        id: order
+        kind: form
+        text: What should be ordered?
+        schema: { type: object, required: [item], properties: { item: { type: string, title: Item }, count: { type: integer, minimum: 1, default: 1 }, gift: { type: boolean, title: It is a gift }, speed: { enum: [slow, fast] } } }
+  - when: { contains: wait, turn: 1 }
+    say: [{ type: question, id: later, text: Shall I go on? }]
+  - say:
+      - { type: artifact, name: plan.md, mediaType: text/markdown, text: "# Plan\\n\\n1. Look at what is there\\n2. Change one thing\\n3. Measure it" }
+      - { type: artifact, name: facts.json, data: { steps: 3, risky: false } }
+    end: { done: The plan has three steps. }
+"""
+BUILDER = """
+turns:
+  - say: [{ type: artifact, name: main.py, mediaType: text/x-python, text: "print('hello')" }]
+    end: { done: built it }
+"""
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"> \u202egnp.exe \x1b[31m " + "long" * 400
+
+
+class Mesh:
+    """A running mesh."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder, self.data = program, folder, folder / "data"
+        for name, text in [("team.yaml", TEAM), ("planner.yaml", PLANNER), ("builder.yaml", BUILDER)]:
+            (folder / name).write_text(text)
+        self.port = "0"
+        self.start()
+
+    def start(self):
+        run = self.data / "run.json"
+        run.unlink(missing_ok=True)
+        command = [self.program, "up", "--port", self.port, "--profile", "fast", "--data", self.data, self.folder / "team.yaml"]
+        self.log = open(self.folder / "log", "a")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.addresses = eventually(lambda: run.exists() and json.loads(run.read_text()))
+        self.url = self.addresses["url"]
+        self.port = self.url.rsplit(":", 1)[1]
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def command(self, *words):
+        environment = {**os.environ, "MESH_URL": self.url, "MESH_TOKEN_FILE": str(self.data / "token")}
+        return subprocess.run([self.program, *words], env=environment, check=True, capture_output=True, text=True).stdout
+
+    def link(self, *agent):
+        return self.command("console", "--no-open", *agent).strip()
+
+
+def eventually(look, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = look()
+        except json.JSONDecodeError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.02)
+    raise TimeoutError("not seen in time")
+
+
+class Driver:
+    """One page, and what was found on it."""
+
+    def __init__(self, page, shots):
+        self.page, self.shots, self.faults = page, shots, []
+        page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
+        page.on("console", lambda line: line.type == "error" and self.faults.append(f"console: {line.text}"))
+
+    def open(self, link, heading):
+        self.page.goto("about:blank")
+        self.page.goto(link)
+        expect(self.page.locator("h1")).to_contain_text(heading)
+        expect(self.page.locator("#link-state")).to_contain_text("live")
+
+    def go(self, name, heading):
+        self.page.get_by_role("navigation", name="Console").get_by_role("link", name=name).click()
+        expect(self.page.locator("h1")).to_contain_text(heading)
+
+    def shoot(self, name):
+        for scheme in ["light", "dark"]:
+            self.page.emulate_media(color_scheme=scheme)
+            found = Axe().run(self.page, options={"resultTypes": ["violations"]})
+            for violation in found.response["violations"]:
+                nodes = [node["html"][:160] for node in violation["nodes"][:3]]
+                self.faults.append(f"axe, {name} {scheme}: {violation['id']}: {violation['help']}: {nodes}")
+            width = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            if width > 0:
+                self.faults.append(f"{name}: the page is {width} px wider than the window")
+            if self.shots:
+                self.page.screenshot(path=self.shots / f"{name}-{scheme}.png", full_page=True)
+        self.page.emulate_media(color_scheme="light")
+
+    def send(self, text, capability=None):
+        self.go("Start", "planner-01")
+        self.page.get_by_label("What is to be done").fill(text)
+        if capability:
+            self.page.get_by_label("Capability").select_option(capability)
+        self.page.get_by_role("button", name="Send").click()
+        expect(self.page.locator(".stack[data-view=task]")).to_be_visible()
+
+
+def drive(driver, mesh):
+    page = driver.page
+    # An empty mesh says what to do.
+    driver.open(mesh.link("planner-01"), "planner-01")
+    driver.shoot("start-empty")
+    driver.go("Tasks", "Tasks")
+    expect(page.get_by_text("No task yet.")).to_be_visible()
+    driver.go("Inbox", "Inbox")
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    driver.shoot("inbox-empty")
+    # A task, followed to its end without a reload.
+    driver.send("Plan the move of the build to the new machines")
+    expect(page.locator(".head .state")).to_have_text("completed")
+    expect(page.get_by_text("The plan has three steps.").first).to_be_visible()
+    expect(page.get_by_text("Look at what is there")).to_be_visible()
+    driver.shoot("task")
+    # An auction.
+    driver.send("Build the inventory service", "build")
+    expect(page.locator(".head .state")).to_have_text("completed")
+    expect(page.get_by_role("heading", name="Award")).to_be_visible()
+    expect(page.get_by_role("cell", name="outbid")).to_be_visible()
+    driver.shoot("task-award")
+    # What waits: the badge, an approval, a choice, a form.
+    driver.send("Please remove the old release")
+    expect(page.locator("#waiting")).to_have_text("1")
+    driver.send("Choose the size of the machine")
+    driver.send("Fill the form of the order")
+    expect(page.locator("#waiting")).to_have_text("3")
+    expect(page).to_have_title(re.compile(r"^\(3\)"))
+    driver.go("Inbox", "Inbox")
+    driver.shoot("inbox")
+    approval = page.locator(".ask", has_text="old release folder")
+    approval.get_by_label("Reason").fill("it is still in use")
+    approval.get_by_role("button", name="Deny").click()
+    expect(page.locator(".ask")).to_have_count(2)
+    choice = page.locator(".ask", has_text="Which size")
+    choice.get_by_label("medium").check()
+    choice.get_by_role("button", name="Answer").click()
+    expect(page.locator(".ask")).to_have_count(1)
+    form = page.locator(".ask", has_text="What should be ordered")
+    form.get_by_label("Item").fill("paper")
+    form.get_by_label("It is a gift").check()
+    form.get_by_role("button", name="Answer").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    expect(page.locator("#waiting")).to_be_hidden()
+    # Cancel, and send again.
+    driver.send("Only wait for me")
+    expect(page.get_by_role("heading", name="It waits for you")).to_be_visible()
+    page.get_by_role("button", name="Cancel the task").click()
+    expect(page.locator(".head .state")).to_have_text("canceled")
+    first = page.url
+    page.get_by_role("button", name="Send it again").click()
+    expect(page.get_by_role("heading", name="It waits for you")).to_be_visible()
+    assert page.url != first
+    # What is typed stays while the page changes.
+    page.get_by_label("Your answer").fill("not yet sent")
+    mesh.command("ask", "--to", "planner-01", "Plan something else")
+    expect(page.get_by_label("Your answer")).to_have_value("not yet sent")
+    # Hostile text runs nothing and breaks no layout.
+    driver.send(HOSTILE)
+    expect(page.locator(".head .state")).to_have_text("completed")
+    assert "owned" not in page.title()
+    driver.shoot("task-hostile")
+    # Filters are in the address.
+    driver.go("Tasks", "Tasks")
+    expect(page.locator("tbody tr")).to_have_count(9)
+    driver.shoot("tasks")
+    page.get_by_label("State").select_option("canceled")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    assert "state=canceled" in page.url
+    page.reload()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    # A chat remembers.
+    driver.go("Chat", "Chat with planner-01")
+    page.get_by_label("Your message").fill("Hello, what do you do?")
+    page.get_by_label("Your message").press("Control+Enter")
+    expect(page.get_by_text("The plan has three steps.")).to_be_visible()
+    driver.shoot("chat")
+    driver.go("Agents", "Agents")
+    expect(page.locator("tbody tr")).to_have_count(3)
+    driver.shoot("agents")
+    # Narrow and wide.
+    for width, name in [(360, "narrow"), (3840, "wide")]:
+        page.set_viewport_size({"width": width, "height": 900 if width < 1000 else 2160})
+        for view, heading in [("Start", "planner-01"), ("Tasks", "Tasks"), ("Agents", "Agents")]:
+            driver.go(view, heading)
+            driver.shoot(f"{view.lower()}-{name}")
+    page.set_viewport_size({"width": 1280, "height": 860})
+    # The keyboard reaches what can be done.
+    driver.go("Start", "planner-01")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement !== document.body")
+    # The node goes away under an open page, and comes back.
+    faults = len(driver.faults)
+    mesh.kill()
+    expect(page.locator("#link-state")).to_contain_text("no connection")
+    mesh.start()
+    expect(page.locator("#link-state")).to_contain_text("live", timeout=30_000)
+    del driver.faults[faults:]
+    # Sessions end with the process; the page says so, and how to sign in again.
+    expect(page.get_by_text("You are looking without being signed in.")).to_be_visible()
+    driver.shoot("signed-out")
+    # The port of the registry shows all agents of the process.
+    driver.open(mesh.link(), "The mesh, from here")
+    driver.shoot("mesh-start")
+    driver.go("Tasks", "Tasks")
+    driver.shoot("mesh-tasks")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("You are looking without being signed in.")).to_be_visible()
+
+
+def main():
+    program, shots = sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None
+    if shots:
+        shots.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="mesh-console-"))
+    mesh = Mesh(program, folder)
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            context = browser.new_context(viewport={"width": 1280, "height": 860}, bypass_csp=False)
+            driver = Driver(context.new_page(), shots)
+            driver.page.set_default_timeout(20_000)
+            expect.set_options(timeout=20_000)
+            try:
+                drive(driver, mesh)
+            except BaseException:
+                if shots:
+                    driver.page.screenshot(path=shots / "failed.png", full_page=True)
+                print("\n".join(driver.faults))
+                raise
+            browser.close()
+    finally:
+        mesh.process.send_signal(signal.SIGTERM)
+        mesh.process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+    if driver.faults:
+        sys.exit("\n".join(driver.faults))
+    print("the console is well")
+
+
+main()
