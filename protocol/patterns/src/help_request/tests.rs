@@ -264,10 +264,10 @@ fn a_budget_is_shared_among_the_peers_that_are_asked_and_the_silent_ones_are_cha
     let mut answering = answering_within(request, WorkLimits::default());
     answering.on(&event(EventKind::Started));
     let call = protocol::usage::ModelUsage { input_tokens: 100, ..Default::default() };
-    let updates = vec![Progress::Usage(call)];
+    let updates = vec![Progress::Usage(call.clone()), Progress::Usage(call)];
     let effects = answering.on(&event(EventKind::TurnProgress { turn: 1, updates }));
     assert!(effects.contains(&Effect::StopTurn), "{effects:?}");
-    assert_eq!(usage(&effects).unwrap().tokens(), 100);
+    assert_eq!(usage(&effects).unwrap().tokens(), 200);
 }
 
 #[test]
@@ -349,7 +349,8 @@ fn an_answer_keeps_the_bounds_of_its_agent() {
         let request = message::HelpRequest { budget, ..request() };
         let mut pattern = answering_within(request, limits);
         on(&mut pattern, 0, EventKind::Started);
-        let updates = vec![Progress::Usage(call)];
+        let one_more = ModelUsage { cost: call.cost.map(|_| Default::default()), ..Default::default() };
+        let updates = vec![Progress::Usage(call), Progress::Usage(one_more)];
         let effects = on(&mut pattern, 1, EventKind::TurnProgress { turn: 1, updates });
         let declined = sent(&effects).find_map(|payload| {
             if let Payload::HelpResponse(response) = payload { response.declined.clone() } else { None }

@@ -1,6 +1,6 @@
 //! What the work on a task may use: it is announced when most of it is used, and the task fails when all is.
 
-use super::{Doing, Effect, MAX_TURNS};
+use super::{Doing, Effect, MAX_TURNS, WorkKind};
 use crate::{Update, contract_net::record::clip};
 use protocol::{
     ids::AgentId,
@@ -63,7 +63,7 @@ impl Doing {
             BudgetVerdict::Fine => Vec::new(),
             BudgetVerdict::NearlyUsed(figures) => self.task.ownership.status(TaskState::Working, figures),
             // The call may have been the last one.
-            BudgetVerdict::UsedUp(figures) if self.is_thinking && self.over_budget.is_none() => {
+            BudgetVerdict::UsedUp(figures) if self.may_be_done() && self.over_budget.is_none() => {
                 let mut effects =
                     self.task.ownership.status(TaskState::Working, format!("over budget: {figures}"));
                 effects.push(Effect::Update(Update::OverBudget(figures.clone())));
@@ -73,6 +73,11 @@ impl Doing {
             BudgetVerdict::UsedUp(figures) => self.fail(figures),
         });
         effects
+    }
+
+    /// Whether nothing more may be used: its turn may have made its last call, or all of it is the answer of another agent.
+    fn may_be_done(&self) -> bool {
+        self.is_thinking || self.kind == WorkKind::LoneRequest
     }
 
     /// Charges what was reserved for agents that will not say what they have used: they are silent, or were told to stop.

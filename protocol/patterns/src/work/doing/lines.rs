@@ -112,9 +112,9 @@ pub(super) fn is_action(line: &Progress) -> bool {
         || line.request_id().is_some()
 }
 
-/// Whether a turn that says this goes on with its work.
+/// Whether a turn that says this goes on with its work. What a further call has used is charged, and ends it then.
 pub(super) fn goes_on(line: &Progress) -> bool {
-    is_action(line) || matches!(line, Progress::Usage(_) | Progress::Say { .. } | Progress::Directive(_))
+    is_action(line) || matches!(line, Progress::Say { .. } | Progress::Directive(_))
 }
 
 impl Doing {

@@ -84,8 +84,36 @@ fn a_doer_may_use_the_smaller_of_its_own_bound_and_what_it_was_given() {
         let mut doer = started(given, own);
         assert_eq!(doer.view().turn.remaining.tokens, Some(100));
         let effects = doer.on(&event(2, progress(1, used(100))));
+        assert!(finishes(&effects).is_empty(), "it may have been the last call: {given} {own}");
+        let mut done_with_it = doer.clone();
+        let effects = doer.on(&event(3, progress(1, used(1))));
         assert_eq!(finishes(&effects), [TaskState::Failed], "{given} {own}");
+        assert_eq!(response_usage(&effects).tokens(), 101);
+        let effects = done_with_it.on(&event(3, thought(1, Vec::new(), done("dug"))));
+        assert_eq!(finishes(&effects), [TaskState::Completed], "{given} {own}");
         assert_eq!(response_usage(&effects).tokens(), 100);
+    }
+}
+
+#[test]
+fn a_turn_over_its_budget_may_end_with_a_result_and_do_nothing_else() {
+    let over = || {
+        let mut doer = started(Budget::default(), tokens(100));
+        let effects = doer.on(&event(2, progress(1, used(120))));
+        let figures = "bounds.tokens: 100 used up: 120 used";
+        assert!(effects.contains(&Effect::Update(Update::OverBudget(figures.to_owned()))), "{effects:?}");
+        doer
+    };
+    let ends = [
+        (thought(1, vec![Progress::Status { message: "almost".into() }], done("dug")), TaskState::Completed),
+        (progress(1, wants("a", Budget::default(), false)), TaskState::Failed),
+        (asks(1, vec![wants("a", Budget::default(), true)]), TaskState::Failed),
+        (thought(1, Vec::new(), TurnEnd::Failed { reason: "no".into() }), TaskState::Failed),
+        (EventKind::TurnFailed { turn: 1, reason: "it died".into() }, TaskState::Failed),
+    ];
+    for (what, end) in ends {
+        let effects = over().on(&event(3, what.clone()));
+        assert_eq!(finishes(&effects), [end], "{what:?}");
     }
 }
 
@@ -209,10 +237,11 @@ fn what_is_withdrawn_at_the_end_is_charged_whole() {
     assert_eq!(key, FIRST);
     let effects = parent.on(&event(4, progress(1, used(500))));
     assert!(finishes(&effects).is_empty(), "the reservation may come back");
-    let effects = parent.on(&event(5, progress(1, used(500))));
+    parent.on(&event(5, progress(1, used(500))));
+    let effects = parent.on(&event(6, progress(1, used(1))));
     assert_eq!(finishes(&effects), [TaskState::Failed], "all is used");
     let usage = response_usage(&effects);
-    assert_eq!((usage.tokens(), usage.unreported_tokens), (1_500, 500));
+    assert_eq!((usage.tokens(), usage.unreported_tokens), (1_501, 500));
 }
 
 #[test]

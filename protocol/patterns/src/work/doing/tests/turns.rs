@@ -218,10 +218,12 @@ fn a_budget_is_announced_and_then_ends_the_task_with_its_figures() {
     assert_eq!(status(&effects).message.unwrap(), "bounds.tokens: 85 of 100 used");
     assert_eq!(doer.view().turn.remaining.tokens, Some(15));
     let effects = doer.on(&progress(usage(20, 0.5)));
-    assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 100 used up: 105 used");
+    assert_eq!(status(&effects).message.unwrap(), "over budget: bounds.tokens: 100 used up: 105 used");
+    let effects = doer.on(&progress(usage(20, 0.5)));
+    assert_eq!(failure(&effects).unwrap(), "bounds.tokens: 100 used up: 125 used");
     assert!(effects.contains(&Effect::StopTurn));
     let response = sent_messages(&effects).into_iter().find_map(|message| message.payload.usage());
-    assert_eq!(response.map(Usage::tokens), Some(105), "the requester is told");
+    assert_eq!(response.map(Usage::tokens), Some(125), "the requester is told");
 
     let bounds = TaskBounds { cost: protocol::bid::Cost::new(1.0), ..TaskBounds::default() };
     let mut doer = started(spec(), bounds);
