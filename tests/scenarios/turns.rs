@@ -193,7 +193,7 @@ turns:
   - when: { contains: cheap }
     say: [{ type: usage, model: m, inputTokens: 30, outputTokens: 10, cost: 0.5 }, { type: log, message: it was cheap }]
     end: { done: cheap }
-  - say: [{ type: usage, model: m, inputTokens: 90, outputTokens: 20 }]
+  - say: [{ type: usage, model: m, inputTokens: 90, outputTokens: 20 }, { type: usage, model: m, inputTokens: 1, outputTokens: 0 }]
     holdMs: 60000
     end: { done: never }
 ";
@@ -205,8 +205,8 @@ turns:
     eventually("the line in the log", async || mesh.log().contains("it was cheap").then_some(())).await;
     let task = solo.ask(json!({ "description": "dear" })).await;
     assert_eq!(state(&task), "failed", "{task:#}");
-    assert_eq!(message(&task), "bounds.tokens: 100 used up: 110 used");
-    assert_eq!(task["metadata"][EXTENSION]["usage"]["unpricedTokens"], 110, "{task:#}");
+    assert_eq!(message(&task), "bounds.tokens: 100 used up: 111 used");
+    assert_eq!(task["metadata"][EXTENSION]["usage"]["unpricedTokens"], 111, "{task:#}");
 }
 
 #[tokio::test]
