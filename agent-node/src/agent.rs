@@ -19,7 +19,8 @@ mod world;
 pub use agent_status::AgentStatus;
 pub use messages::{
     ActorSnapshot, AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest, GetAgentSnapshot,
-    GetReadableLayers, HandBackTasks, IsIdle, IsPending, RedriveDeadLetter, StartRetentionSweep, UpdateCard,
+    GetReadableLayers, HandBackTasks, IsIdle, IsPending, RedriveDeadLetter, ReplaceBrain,
+    StartRetentionSweep, UpdateCard,
 };
 
 use crate::{

@@ -13,9 +13,11 @@ mod own_endpoints;
 pub mod process;
 mod public_urls;
 mod registration;
+mod reload;
 mod replica;
 mod setup;
 mod shutdown;
+pub mod team_watch;
 pub mod token_sync;
 mod unreachable_reports;
 
@@ -60,7 +62,7 @@ use blackboard::{
     board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
 };
-use engine::EngineConfig;
+use engine::{EngineConfig, settings::Quota};
 use patterns::work::WorkLimits;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
@@ -72,6 +74,7 @@ use protocol::{
     time::NodeTime,
 };
 use registration::{OwnKeys, RegistrationTask};
+use reload::{MakeSessionWork, ReloadableAgent};
 use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
@@ -103,6 +106,7 @@ pub struct RunningNode {
     actors: Vec<Addr<AgentActor>>,
     arbiters: ArbiterPool,
     pushers: Vec<Addr<Pusher>>,
+    reloadable: BTreeMap<AgentId, ReloadableAgent>,
     telemetry: Telemetry,
     drain: DrainSignal,
 }
@@ -243,6 +247,8 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
     let mut arbiters = ArbiterPool::for_agents(setup.agents.len());
     let mut local = BTreeMap::new();
     let mut registrations = Vec::new();
+    let mut reloadable = BTreeMap::new();
+    let mesh_quotas: Arc<[Quota]> = setup.mesh.quotas.clone().into();
     for spec in &setup.agents {
         let address = agents.get(&spec.id).context("every agent has a listener")?;
         let endpoint = setup.advertise.endpoint(*address);
@@ -265,31 +271,28 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             clock,
         };
         let wire = transports.wire.clone();
-        let parts = AgentParts {
-            config: EngineConfig {
-                card: card.get(),
-                settings: Arc::new(spec.settings.clone()),
-                limits: limits.clone(),
-                auction: setup.mesh.auction.clone(),
-                work_limits: WorkLimits {
-                    bounds: spec.settings.bounds.task(),
-                    is_unmetered: spec.brain.is_unmetered(),
-                    ..WorkLimits::default()
-                },
-                mesh_quotas: setup.mesh.quotas.clone().into(),
-                acceptance: spec.acceptance.rules().into(),
-            },
-            brain: spec.brain.clone(),
-            checker: Arc::new(spec.acceptance.checker.clone()),
-            session_work: Arc::new(SessionWork::new(
-                outside.clone(),
-                setup.mesh.keyring.clone(),
-                setup.hooks.clone(),
-                RemoteTaskStore::of_host(spec.id.clone(), store.clone()),
-                me.clone(),
+        let (keyring, hooks, host) = (
+            setup.mesh.keyring.clone(),
+            setup.hooks.clone(),
+            RemoteTaskStore::of_host(spec.id.clone(), store.clone()),
+        );
+        let (of_sessions, shown_me) = (outside.clone(), me.clone());
+        let session_work: MakeSessionWork = Arc::new(move |spec: &AgentSpec| {
+            Arc::new(SessionWork::new(
+                of_sessions.clone(),
+                keyring.clone(),
+                hooks.clone(),
+                host.clone(),
+                shown_me.clone(),
                 spec.brain.clone(),
                 spec.workspaces.0.clone(),
-            )),
+            ))
+        });
+        let parts = AgentParts {
+            config: engine_config(spec, card.get(), (&limits, &setup.mesh.auction, &mesh_quotas)),
+            brain: spec.brain.clone(),
+            checker: Arc::new(spec.acceptance.checker.clone()),
+            session_work: session_work(spec),
             workspaces: spec.workspaces.1.clone(),
             store: store.clone(),
             clock,
@@ -301,7 +304,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let issuer = spec.settings.a2a.base_url(&card.get()).to_owned();
         let access = BrainAccess::new(own_url(*address)).signing(keys.clone(), issuer);
         setup.tokens.add_brain(access.digest(), spec.id.clone());
-        drop(spec.access.set(access));
+        drop(spec.access.set(access.clone()));
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, &limits, (store.clone(), spec.id.clone()));
         status.set_waits_for(spec.waits_for());
@@ -351,6 +354,17 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             interface,
             wake,
         };
+        let (limits, auction) = (limits.clone(), setup.mesh.auction.clone());
+        let (card, actor) = (running_card.card.clone(), running_card.actor.clone());
+        let running = ReloadableAgent {
+            card: running_card.clone(),
+            access,
+            limits,
+            auction,
+            mesh_quotas: mesh_quotas.clone(),
+            session_work,
+        };
+        reloadable.insert(spec.id.clone(), running);
         let peer = match (&spec.peer, &spec.pending_card) {
             (Some(brain), _) => Some(HostedPeer::start(brain.clone(), spec.settings.clone(), running_card)),
             (None, Some(pending)) => {
@@ -536,9 +550,43 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         actors,
         arbiters,
         pushers,
+        reloadable,
         telemetry,
         drain,
     })
+}
+
+/// What the engine is told of an agent.
+fn engine_config(
+    spec: &AgentSpec,
+    card: Arc<Card>,
+    (limits, auction, mesh_quotas): (
+        &Arc<protocol::limits::Limits>,
+        &patterns::contract_net::Auction,
+        &Arc<[Quota]>,
+    ),
+) -> EngineConfig {
+    EngineConfig {
+        card,
+        settings: Arc::new(spec.settings.clone()),
+        limits: limits.clone(),
+        auction: auction.clone(),
+        work_limits: WorkLimits {
+            bounds: spec.settings.bounds.task(),
+            is_unmetered: spec.brain.is_unmetered(),
+            ..WorkLimits::default()
+        },
+        mesh_quotas: mesh_quotas.clone(),
+        acceptance: spec.acceptance.rules().into(),
+    }
+}
+
+impl RunningNode {
+    /// The agent of `spec` goes on as that says. Fails if it does not run here.
+    pub(crate) async fn reload(&self, spec: &AgentSpec) -> anyhow::Result<()> {
+        let running = self.reloadable.get(&spec.id).with_context(|| format!("{} does not run here", spec.id))?;
+        running.replace(spec).await.with_context(|| format!("{} has stopped", spec.id))
+    }
 }
 
 fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {

@@ -3,10 +3,10 @@
 
 use crate::{
     ids::{AgentId, TaskId},
-    task::PastTask,
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
+use wire::task::PastTask;
 
 pub use wire::{context::ChatHandover, line::Handoff};
 

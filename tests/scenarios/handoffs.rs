@@ -71,8 +71,12 @@ fn given(dir: &Path, agent: &str) -> Vec<Value> {
 
 /// Says something in a context as the person. Returns the task when it has ended or asks, or at once.
 async fn send(agent: &Agent, context: &str, text: &str, waits: bool) -> Value {
+    send_parts(agent, context, json!([{ "text": text }]), waits).await
+}
+
+async fn send_parts(agent: &Agent, context: &str, parts: Value, waits: bool) -> Value {
     let message = json!({
-        "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": text }], "contextId": context,
+        "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": parts, "contextId": context,
     });
     let body = json!({ "message": message, "configuration": { "returnImmediately": !waits } });
     let request = client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0");
@@ -172,8 +176,8 @@ async fn agents_that_hand_a_message_to_each_other_end_in_a_failure_that_says_so(
     let circle = "route front-01=billing-01 billing-01=shipping-01 shipping-01=billing-01";
     let task = send(&front, "c", circle, true).await;
     assert_eq!(state(&task), "failed", "{task:#}");
-    assert!(message(&task).contains("handed on 8 times"), "{}", message(&task));
-    assert_eq!(given(dir.path(), "billing-01").len() + given(dir.path(), "shipping-01").len(), 9);
+    assert!(message(&task).contains("handed on 6 times"), "{}", message(&task));
+    assert_eq!(given(dir.path(), "billing-01").len() + given(dir.path(), "shipping-01").len(), 7);
     // The chat goes on with whoever had it last, or is taken back.
     let (code, output, errors) = node.as_person(&["context", "take-back", "c"]).await;
     assert_eq!((code, output.trim()), (0, "c goes on with front-01"), "{errors}");
@@ -333,4 +337,56 @@ async fn a_model_hands_a_chat_over_with_a_tool_and_is_given_what_the_other_has_a
     let seen = stub.requests().pop().unwrap().body["messages"].to_string();
     assert!(seen.contains("billing-01 has answered it") && seen.contains("Your bill is 7."), "{seen}");
     assert!(seen.contains("And in euro?"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_handover_beside_other_calls_is_one_and_what_comes_with_the_message_goes_with_it() {
+    let stub = ModelStub::start(|request| -> StubAnswer {
+        let (system, last) = (request.body["messages"][0].to_string(), last_text(request));
+        let to = |agent: &str| ("handoff", json!({ "to": agent, "reason": "it is about money" }));
+        match system.contains("You are front-01") {
+            true if last.contains("both") => calls(&[to("billing-01"), to("shipping-01")]),
+            true if last.contains("bill") => calls(&[
+                ("post_finding", json!({ "content": "they ask for the bill" })),
+                to("billing-01"),
+                to("billing-01"),
+            ]),
+            true => says("Front speaking."),
+            false => says("I have seen it."),
+        }
+    });
+    let model = model(&stub, "openai");
+    let agent = |id: &str| format!("  - {{ agent: {id}, open: true, brain: {{ llm: {{ {model} }} }} }}\n");
+    let node = Process::up(&TEAM.iter().fold("agents:\n".to_owned(), |team, id| team + &agent(id))).await;
+    let front = node.agent("front-01");
+    let task = send(&front, "c", "both, please", true).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("Front speaking."), "{task:#}");
+    assert!(last_text(&stub.requests().pop().unwrap()).contains("a chat goes on with one agent"));
+    let note = json!({ "raw": "dGhlIGNvZGUgaXMgNzQxMQ==", "filename": "note.txt", "mediaType": "text/plain" });
+    let task = send_parts(&front, "c", json!([{ "text": "my bill" }, note]), true).await;
+    assert_eq!(artifact(&task, "answer").as_deref(), Some("I have seen it."), "{task:#}");
+    let asked = last_text(&stub.requests().pop().unwrap());
+    assert!(asked.contains("my bill") && asked.contains("the code is 7411"), "{asked}");
+}
+
+#[tokio::test]
+async fn two_people_who_name_their_chats_alike_hand_over_their_own() {
+    let dir = directory();
+    let callers = "mesh: { callers: [{ user: alice, apiKey: alices-own-key-0001 }, { user: bob, apiKey: bobs-own-key-000001 }] }\n";
+    let node = Process::up(&(team(dir.path()) + callers)).await;
+    let front = node.agent("front-01");
+    let say = async |key: &str, text: &str| {
+        let said = json!({
+            "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": text }], "contextId": "c",
+        });
+        let request = client().post(format!("{}/a2a/v1/message:send", front.url)).header("a2a-version", "1.0");
+        let request = request.header("x-api-key", key).json(&json!({ "message": said }));
+        message(&request.send().await.unwrap().json::<Value>().await.unwrap()["task"])
+    };
+    let (alice, bob) = ("alices-own-key-0001", "bobs-own-key-000001");
+    assert_eq!(say(alice, "route front-01=billing-01").await, "billing-01: route front-01=billing-01");
+    assert_eq!(say(bob, "hello").await, "front-01: hello", "his chat was not handed over");
+    assert_eq!(say(bob, "route front-01=billing-01").await, "billing-01: route front-01=billing-01");
+    let last = given(dir.path(), "billing-01").pop().unwrap();
+    assert_eq!((&last["turns"], &last["history"]), (&json!([]), &json!([["hello", "front-01: hello"]])));
 }

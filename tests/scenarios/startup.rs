@@ -1,6 +1,6 @@
 //! What a process reports at its start.
 
-use crate::harness::{Process, directory, eventually, file, mesh};
+use crate::harness::{Process, directory, eventually, file, get, mesh, message};
 use serde_json::json;
 use std::{
     io::{Read as _, Write as _},
@@ -248,4 +248,56 @@ async fn a_malformed_request_is_no_error_of_the_operator() {
     socket.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert!(!mesh.log().contains("actix_http"), "{}", mesh.log());
+}
+
+/// Waits until the agent answers with `expected`.
+async fn answers(node: &Process, agent: &str, expected: &str) {
+    eventually(&format!("{agent} says {expected}"), async || {
+        let answer = node.agent(agent).post_raw(
+            node.agent(agent).request(json!({ "description": "who?" })).to_string(),
+            &[("prefer", "wait=60")],
+        );
+        // While it starts again, it refuses.
+        let answer = answer.await;
+        (answer.status == 200 && message(&answer.body) == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn agents_whose_files_change_start_again_and_no_others_and_a_fault_changes_nothing() {
+    let dir = directory();
+    let says = |text: &str| {
+        format!("import json, sys\nfor line in sys.stdin:\n    print(json.dumps({{'type': 'done', 'message': '{text}'}}), flush=True)\n")
+    };
+    let worker = |id: &str| {
+        format!("  - {{ agent: {id}, open: true, brain: {{ exec: {{ command: [python3, {id}.py], worker: true }} }} }}\n")
+    };
+    for id in ["one", "two"] {
+        file(dir.path(), &format!("{id}.py"), &says(id));
+    }
+    let team = format!("agents:\n{}{}", worker("one"), worker("two"));
+    let path = file(dir.path(), "team.yaml", &team);
+    let args = ["up", "--port", "0", "--profile", "fast", "--watch", &path.to_string_lossy()];
+    let node = Process::start(&dir.path().join("data"), &args).await;
+    answers(&node, "one", "one").await;
+    answers(&node, "two", "two").await;
+    file(dir.path(), "one.py", &says("one again"));
+    answers(&node, "one", "one again").await;
+    file(dir.path(), "team.yaml", &format!("{team}  - {{ agnet: three }}\n"));
+    eventually("the fault is told", async || {
+        node.log().contains("the agents go on as before").then_some(())
+    })
+    .await;
+    answers(&node, "one", "one again").await;
+    file(dir.path(), "team.yaml", &team.replace("{ agent: two, open", "{ agent: two, description: the second, open"));
+    eventually("its card has changed", async || {
+        let card = get(&format!("{}/a2a/card", node.agent("two").url)).await;
+        card.to_string().contains("the second").then_some(())
+    })
+    .await;
+    answers(&node, "two", "two").await;
+    let log = node.log();
+    let restarts = |id: &str| log.matches(&format!("the files of {id} have changed")).count();
+    assert_eq!((restarts("one"), restarts("two")), (1, 1), "{log}");
 }

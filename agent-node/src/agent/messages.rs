@@ -67,6 +67,16 @@ pub struct RedriveDeadLetter {
 #[rtype(result = "()")]
 pub struct UpdateCard(pub Arc<Card>);
 
+/// The agent goes on with other settings and another brain: running turns are stopped, and begin again with their checkpoints.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ReplaceBrain {
+    pub config: engine::EngineConfig,
+    pub brain: Arc<dyn crate::brain::Brain>,
+    pub session_work: Arc<dyn crate::brain::Brain>,
+    pub checker: Arc<dyn crate::brain::Brain>,
+}
+
 /// Hands back tasks that other agents can do. The rest resumes at the next start.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -215,6 +225,17 @@ impl Handler<UpdateCard> for AgentActor {
     fn handle(&mut self, UpdateCard(card): UpdateCard, ctx: &mut Context<Self>) {
         self.parts.config.card = card.clone();
         self.feed(Input::CardChanged(card), ctx);
+    }
+}
+
+impl Handler<ReplaceBrain> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, new: ReplaceBrain, ctx: &mut Context<Self>) {
+        let ReplaceBrain { config, brain, session_work, checker } = new;
+        self.parts.config = config;
+        (self.parts.brain, self.parts.session_work, self.parts.checker) = (brain, session_work, checker);
+        self.begin_anew(ctx);
     }
 }
 

@@ -95,13 +95,7 @@ impl AgentActor {
         if let Some(input) = self.supervision.in_hand.take().or(signal) {
             self.supervision.count_panic(input, self.parts.config.limits.message_life());
         }
-        self.timers.drain().for_each(|(_, timer)| timer.abort());
-        self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
-        self.turns.drain().for_each(|(_, turn)| turn.stop());
-        if let Some(subscription) = self.subscription.take() {
-            subscription.abort();
-        }
-        self.refuse_all("the agent failed and starts again");
+        self.stop_all("the agent failed and starts again");
         let Some(pause) = self.supervision.next_pause() else {
             let why = format!("failed {MAX_RESTARTS} times within a minute: {why}");
             tracing::error!(agent = %self.me, why, "the agent stays down until the next start of the node");
@@ -111,6 +105,26 @@ impl AgentActor {
             this.supervision.is_restarting = true;
             this.recover_if_settled(ctx);
         });
+    }
+
+    /// Stops what the ended life has under way.
+    fn stop_all(&mut self, why: &str) {
+        self.timers.drain().for_each(|(_, timer)| timer.abort());
+        self.attempts.drain().for_each(|(_, attempt)| attempt.abort());
+        self.turns.drain().for_each(|(_, turn)| turn.stop());
+        if let Some(subscription) = self.subscription.take() {
+            subscription.abort();
+        }
+        self.refuse_all(why);
+    }
+
+    /// Ends this life, and starts another from the store with the parts that the actor has now. It counts as no failure.
+    pub(super) fn begin_anew(&mut self, ctx: &mut Context<Self>) {
+        self.agent = None;
+        self.life += 1;
+        self.stop_all("the agent starts again, because its files have changed");
+        self.supervision.is_restarting = true;
+        self.recover_if_settled(ctx);
     }
 
     /// Starts the next life if one is due and no commit of an older one is open.

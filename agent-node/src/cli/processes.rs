@@ -13,13 +13,16 @@ use crate::{
     config::{ConfigErrors, ConfigFault, DemoOfModels, ParameterValue, ProviderKeys, Team, TimingPreset},
     data_dir,
     demo::models,
-    node::process::{ProcessConfig, run},
+    node::{
+        process::{ProcessConfig, run},
+        team_watch::TeamSource,
+    },
     services::ServiceLocation,
     start_error::StartError,
 };
 use clap::{Args, Parser, ValueEnum};
 use protocol::bid::Eta;
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use store::{self, embedded::OpenError};
 use tracing::Level;
 
@@ -91,6 +94,9 @@ pub(super) struct UpArgs {
     /// The base URL of that model's server; the provider's own if not given.
     #[arg(long, value_name = "URL", env = "MESH_MODEL_URL", hide_env_values = true)]
     model_url: Option<String>,
+    /// Restart agents whose files change: the configuration, or the program of a brain.
+    #[arg(long, requires = "files")]
+    watch: bool,
     #[command(flatten)]
     set: ParameterArgs,
     /// Agents and terms, as YAML.
@@ -213,7 +219,17 @@ pub(super) struct BlackboardArgs {
 pub(super) fn up(up: UpArgs) -> ExitCode {
     let process = up.process.clone();
     let (role, local) = (ProcessRole::Whole, ServiceLocation::Local);
-    serve(process, role, up.port, Some(local.clone()), local, |preset| match up.demo {
+    let source = up.watch.then(|| {
+        let (files, agents, set) = (up.files.clone(), up.agents.clone(), up.set.set.clone());
+        let preset = process.profile;
+        let load = move || {
+            let team = Team::load_with(&files, preset, agents.keys(), &set)?;
+            Ok(agents.apply_to(team).0)
+        };
+        TeamSource(Arc::new(load))
+    });
+    let services = (Some(local.clone()), local);
+    serve_watching(process, role, up.port, services, source, |preset| match up.demo {
         DemoBrains::Models => up.demo_of_models(preset),
         DemoBrains::Scripted if up.files.is_empty() => Ok(up.agents.apply_to(Team::demo(preset)?)),
         DemoBrains::Scripted => {
@@ -267,6 +283,18 @@ pub(super) fn serve(
     board: ServiceLocation,
     team: impl FnOnce(TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors>,
 ) -> ExitCode {
+    serve_watching(process, role, port, (registry, board), None, team)
+}
+
+/// The same; agents follow changes of their files if there is a `source`.
+fn serve_watching(
+    process: ProcessArgs,
+    role: ProcessRole,
+    port: u16,
+    (registry, board): (Option<ServiceLocation>, ServiceLocation),
+    source: Option<TeamSource>,
+    team: impl FnOnce(TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors>,
+) -> ExitCode {
     let outcome = (|| {
         let (team, cassette) = team(process.profile)?;
         let is_replica = matches!(role, ProcessRole::Replica(_));
@@ -288,6 +316,7 @@ pub(super) fn serve(
             cassette,
             registry,
             board,
+            source,
         };
         actix::System::new().block_on(async {
             let outcome = run(config).await;

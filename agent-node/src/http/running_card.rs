@@ -16,6 +16,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Triggers the next heartbeat of an agent at the registry, and registers a changed card.
+#[derive(Clone)]
 pub(crate) struct WakeSignal(pub(crate) Arc<Notify>);
 
 impl WakeSignal {
@@ -25,6 +26,7 @@ impl WakeSignal {
 }
 
 /// The card of a running agent, and everything that shows it.
+#[derive(Clone)]
 pub(crate) struct RunningCard {
     pub(crate) actor: Addr<AgentActor>,
     pub(crate) card: SharedCell<Card>,

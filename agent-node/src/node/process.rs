@@ -3,6 +3,7 @@
 use super::{
     AgentSpec, NodeSetup, RunningNode, advertise::AdvertiseConfig, card_retry::PendingCard,
     exit_on_store_failure, foreign_agents::ForeignAgents, replica, shutdown::SHUTDOWN_MARGIN, start,
+    team_watch::{TeamChange, TeamSource, TeamWatch},
 };
 use crate::{
     brain::{
@@ -91,6 +92,71 @@ pub struct ProcessConfig {
     pub cassette: CassetteMode,
     pub registry: Option<ServiceLocation>,
     pub board: ServiceLocation,
+    /// Where the team is read again, if its agents follow changes of their files.
+    pub source: Option<TeamSource>,
+}
+
+/// Makes agents as their files say.
+struct AgentFactory {
+    config: ProcessConfig,
+    capture: Capture,
+    cassette: Option<Cassette>,
+    store: SharedStore,
+    hooks: CallbackRegistry,
+    outside: OutboundClient,
+    logins: ToolLogins,
+}
+
+impl AgentFactory {
+    async fn make(&self) -> anyhow::Result<Vec<AgentSpec>> {
+        let clients = (&self.outside, &self.logins);
+        agent_specs(&self.config, &self.capture, self.cassette.as_ref(), &self.store, &self.hooks, clients).await
+    }
+
+    /// Has the running agents go on as `changed` says. One that can't be made goes on as it was.
+    async fn reload(&self, changed: Vec<AgentDefinition>, node: &RunningNode) {
+        for agent in changed {
+            let id = agent.id.clone();
+            let team = Team { agents: vec![agent], ..self.config.team.clone() };
+            let alone = Self {
+                config: ProcessConfig { team, ..self.config.clone() },
+                capture: self.capture.clone(),
+                cassette: self.cassette.clone(),
+                store: self.store.clone(),
+                hooks: self.hooks.clone(),
+                outside: self.outside.clone(),
+                logins: self.logins.clone(),
+            };
+            let reloaded = match alone.make().await.map(|mut specs| specs.pop()) {
+                Ok(Some(spec)) => node.reload(&spec).await,
+                Ok(None) => Ok(()),
+                Err(why) => Err(why),
+            };
+            match reloaded {
+                Ok(()) => print_line(Level::INFO, &format!("mesh: the files of {id} have changed: it starts again")),
+                Err(why) => print_line(Level::WARN, &format!("mesh: {id} goes on as before: {why:#}")),
+            }
+        }
+    }
+}
+
+/// Follows the files of the team for ever.
+async fn follow_files(watch: Option<TeamWatch>, factory: &AgentFactory, node: &RunningNode) {
+    let Some(mut watch) = watch else { return std::future::pending().await };
+    loop {
+        for change in watch.next().await {
+            match change {
+                TeamChange::Agents(changed) => factory.reload(changed, node).await,
+                TeamChange::NeedsRestart(what) => print_line(
+                    Level::WARN,
+                    &format!("mesh: {what} changed: that counts when `mesh up` is started again"),
+                ),
+                TeamChange::Fault(fault) => {
+                    print_line(Level::WARN, &format!("mesh: the agents go on as before: {fault}"));
+                }
+            }
+        }
+    }
 }
 
 /// Runs the process until SIGTERM or SIGINT, then drains it; a second signal ends it at once.
@@ -130,7 +196,8 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         ServiceLocation::Local => Some(open_store(&config, &data.join(data_dir::SPACES))?.0),
         ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
     };
-    let running = tokio::select! {
+    let watch = config.source.clone().map(|source| TeamWatch::new(source, config.team.clone()));
+    let (running, factory) = tokio::select! {
         running = open(config, (secret, is_new_secret), (store, space_store), gauge) => running?,
         () = signals.next() => return Ok(()),
     };
@@ -140,7 +207,10 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         .map_err(|source| OpenError::Io { dir: data.clone(), source })
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        () = follow_files(watch, &factory, &running) => {}
+    }
     print_line(Level::INFO, &"mesh: leaving; once more to leave at once");
     let outcome = tokio::select! {
         () = running.stop(grace) => Ok(()),
@@ -187,7 +257,7 @@ async fn open(
     (secret, is_new_secret): (Secret, bool),
     (store, space_store): (SharedStore, Option<SharedStore>),
     gauge: Option<StoreGauge>,
-) -> anyhow::Result<RunningNode> {
+) -> anyhow::Result<(RunningNode, AgentFactory)> {
     let hooks = CallbackRegistry::default();
     let tokens = IssuedTokens::default();
     if config.registry == Some(ServiceLocation::Local) {
@@ -205,15 +275,23 @@ async fn open(
         print_line(Level::INFO, &format!("mesh: {cassette}"));
     }
     let logins = ToolLogins::new(config.data.join("logins"), outside.clone());
-    let agents =
-        agent_specs(&config, &capture, cassette.as_ref(), &store, &hooks, (&outside, &logins)).await?;
+    let factory = AgentFactory {
+        config: config.clone(),
+        capture: capture.clone(),
+        cassette,
+        store: store.clone(),
+        hooks: hooks.clone(),
+        outside: outside.clone(),
+        logins: logins.clone(),
+    };
+    let agents = factory.make().await?;
     // Also without a store on disk: others have pinned them.
     let ids = config.team.agents.iter().map(|definition| &definition.id);
     let keys = SigningKeys::of_mesh(config.data.join("keys"), &config.mesh_dir, ids);
     let telemetry = telemetry(&config, &settings, capture)?;
     let requests = (!config.is_in_memory).then(|| config.data.join("requests"));
     let (mesh, join) = (config.team.mesh, config.join);
-    start(NodeSetup {
+    let started = start(NodeSetup {
         listen: config.listen,
         advertise: config.advertise,
         port: config.port,
@@ -250,7 +328,8 @@ async fn open(
             error.context(format!("{} is not its secret", join.display()))
         }
         Some(_) | None => error,
-    })
+    });
+    Ok((started?, factory))
 }
 
 /// Telemetry as the environment configures it (`OTEL_*`). With one agent, the service name is the agent's id.

@@ -20,7 +20,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 
 /// How often one message may be handed on. A circle of agents that hand it to each other ends there.
-const MAX_HANDOFFS: u32 = 8;
+const MAX_HANDOFFS: u32 = 6;
 
 /// The brain's name for a request that it has not made: its chat was handed over before.
 const PASSED_ON: &str = "passed-on";
