@@ -247,9 +247,9 @@ def drive(driver, mesh):
     expect(page.locator("#link-state")).to_contain_text("no connection")
     mesh.start()
     expect(page.locator("#link-state")).to_contain_text("live", timeout=30_000)
-    del driver.faults[faults:]
     # Sessions end with the process; the page says so, and how to sign in again.
     expect(page.get_by_text("You are looking without being signed in.")).to_be_visible()
+    del driver.faults[faults:]
     driver.shoot("signed-out")
     # The port of the registry shows all agents of the process.
     driver.open(mesh.link(), "The mesh, from here")

@@ -16,10 +16,22 @@ use console::viewer::Viewer;
 use engine::records::TaskRow;
 use patterns::session::is_shown_to;
 use protocol::{
-    ids::{AgentId, TaskId},
+    ids::{AgentId, Capability, TaskId},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
+use std::collections::BTreeMap;
+
+/// The capabilities of the agents that are there, and how many agents have each.
+pub(super) fn capabilities(node: &NodeState) -> BTreeMap<Capability, usize> {
+    let mut all = BTreeMap::new();
+    for card in node.peers.present().values() {
+        for skill in &card.skills {
+            *all.entry(skill.id.clone()).or_default() += 1;
+        }
+    }
+    all
+}
 
 /// The agents that a page shows: the one of its port, or all of the process at the port of the registry and the board.
 #[derive(Clone)]

@@ -1,6 +1,9 @@
 //! What the first page shows.
 
-use super::{scope::ConsoleScope, task_list, views::capabilities};
+use super::{
+    scope::{ConsoleScope, capabilities},
+    task_list,
+};
 use crate::http::{node_state::NodeState, routes::inbox::OpenQuestion};
 use console::views::{inbox::WaitingQuestion, start::StartData};
 use protocol::problem::Problem;

@@ -1,6 +1,10 @@
 //! Collects what a view shows, and renders it.
 
-use super::{chat_view, html, scope::ConsoleScope, start_view, task_list, task_view};
+use super::{
+    chat_view, html,
+    scope::{ConsoleScope, capabilities},
+    start_view, task_list, task_view,
+};
 use crate::http::{node_state::NodeState, routes::health};
 use actix_web::{HttpRequest, HttpResponse, web};
 use console::{
@@ -10,12 +14,11 @@ use console::{
 use engine::PeerLocation;
 use protocol::{
     card::Card,
-    ids::{AgentId, Capability},
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
 };
 use registry::entry::{AgentQuery, Presence};
-use std::collections::BTreeMap;
 use transport::refusal::Refusal;
 
 /// Returns the view that the query names, as HTML without the frame.
@@ -50,17 +53,6 @@ pub(super) async fn get(
         ViewName::Agents => agents::view(&viewer, &agent_lines(&node).await?, &checks(&node).await),
     };
     Ok(html(view.into_string()))
-}
-
-/// The capabilities of the agents that are there, and how many agents have each.
-pub(super) fn capabilities(node: &NodeState) -> BTreeMap<Capability, usize> {
-    let mut all = BTreeMap::new();
-    for card in node.peers.present().values() {
-        for skill in &card.skills {
-            *all.entry(skill.id.clone()).or_default() += 1;
-        }
-    }
-    all
 }
 
 /// The agents of the mesh, as the registry of this process knows them, or its cache of the registry.
