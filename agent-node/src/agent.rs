@@ -260,7 +260,8 @@ impl AgentActor {
             Output::Observed(Observation::Quota(notice)) => self.announce(notice),
             Output::Observed(what) => self.observe(what),
             Output::AskShares(wanted) => {
-                let asked = quota_shares::lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
+                let asked =
+                    quota_shares::lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
                 drop(self.spawn(ctx, async move { Input::SharesGranted(asked.await) }));
             }
             Output::Continue => drop(self.spawn(ctx, std::future::ready(Input::Continue))),

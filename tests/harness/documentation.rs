@@ -130,7 +130,8 @@ impl PageRun<'_> {
             let mesh = self.mesh.as_ref().expect("a mesh that runs");
             let (join, file) = (mesh.data.join("join"), self.dir.join(file));
             let (join, file) = (join.to_string_lossy(), file.to_string_lossy());
-            let args = ["node", "--registry", &mesh.url, "--join", &join, "--port", "0", "--profile", "fast", &file];
+            let args =
+                ["node", "--registry", &mesh.url, "--join", &join, "--port", "0", "--profile", "fast", &file];
             self.nodes.push(Process::start(&self.dir.join("node-data"), &args).await);
             return None;
         }

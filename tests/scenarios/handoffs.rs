@@ -116,7 +116,10 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     assert_eq!(first["history"], json!([["hello", "front-01: hello"]]));
     assert_eq!(first["handover"], json!({ "by": "front-01", "reason": "front-01 knows less" }));
     let shown = context(&node, &front, "c").await;
-    assert_eq!((&shown["handover"]["to"], &shown["handover"]["by"]), (&json!("billing-01"), &json!("front-01")));
+    assert_eq!(
+        (&shown["handover"]["to"], &shown["handover"]["by"]),
+        (&json!("billing-01"), &json!("front-01"))
+    );
     assert_eq!(shown["turns"][1]["by"], "billing-01", "{shown:#}");
 
     // The person goes on with that one, in a chat of its own: the first has no turn.
@@ -127,7 +130,10 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     assert_eq!(given(dir.path(), "front-01").len(), 2);
 
     // Handed on to a third, it goes there directly.
-    assert_eq!(say(&front, "c", "route billing-01=shipping-01").await, "shipping-01: route billing-01=shipping-01");
+    assert_eq!(
+        say(&front, "c", "route billing-01=shipping-01").await,
+        "shipping-01: route billing-01=shipping-01"
+    );
     assert_eq!(say(&front, "c", "where is it?").await, "shipping-01: where is it?");
     assert_eq!(given(dir.path(), "billing-01").len(), 3);
     let shown = context(&node, &front, "c").await;
@@ -142,7 +148,11 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     assert_eq!(say(&front, "c", "route shipping-01=front-01").await, "front-01 again");
     assert_eq!(say(&front, "c", "thanks").await, "front-01: thanks");
     let last = given(dir.path(), "front-01").pop().unwrap();
-    assert_eq!(last["turns"][4], json!(["where is it?", "shipping-01", "shipping-01: where is it?"]), "{last:#}");
+    assert_eq!(
+        last["turns"][4],
+        json!(["where is it?", "shipping-01", "shipping-01: where is it?"]),
+        "{last:#}"
+    );
     let shown = context(&node, &front, "c").await;
     assert!(shown.get("handover").is_none(), "{shown:#}");
 }
@@ -165,7 +175,10 @@ async fn what_can_not_be_handed_over_is_refused_while_the_task_goes_on() {
     // Whoever has the chat is refused alike.
     say(&front, "c", "route front-01=billing-01").await;
     let said = say(&front, "c", "route billing-01=nobody-01").await;
-    assert!(said.starts_with("billing-01 goes on itself: the chat is not handed over to nobody-01"), "{said}");
+    assert!(
+        said.starts_with("billing-01 goes on itself: the chat is not handed over to nobody-01"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -199,10 +212,17 @@ async fn pieces_and_questions_of_the_other_agent_come_through_and_its_task_is_ca
     .await;
     file(dir.path(), "open-a", "");
     let done = front.task_in(&task, &["completed", "failed"]).await;
-    assert_eq!((artifact(&done, "text").as_deref(), message(&done).as_str()), (Some("one, two"), "held by billing-01"));
+    assert_eq!(
+        (artifact(&done, "text").as_deref(), message(&done).as_str()),
+        (Some("one, two"), "held by billing-01")
+    );
 
     let asked = send(&front, "c", "ask", true).await;
-    assert_eq!((state(&asked).as_str(), message(&asked).as_str()), ("input_required", "which one?"), "{asked:#}");
+    assert_eq!(
+        (state(&asked).as_str(), message(&asked).as_str()),
+        ("input_required", "which one?"),
+        "{asked:#}"
+    );
     let id = asked["id"].as_str().unwrap();
     // Beside a question the chat goes on, with the other agent, too.
     assert_eq!(say(&front, "c", "meanwhile").await, "billing-01: meanwhile");
@@ -245,7 +265,10 @@ async fn a_chat_that_was_handed_over_survives_the_kill_of_either_agent_and_waits
     other.revive().await;
     file(dir, "open-b", "");
     let done = front.task_in(&task, &["completed", "failed"]).await;
-    assert_eq!((message(&done).as_str(), artifact(&done, "text").as_deref()), ("held by billing-01", Some("one, two")));
+    assert_eq!(
+        (message(&done).as_str(), artifact(&done, "text").as_deref()),
+        ("held by billing-01", Some("one, two"))
+    );
     assert_eq!(given(dir, "front-01").len(), 1, "the first agent has no turn");
     // Away: the message waits, and says for whom.
     other.kill();
@@ -329,7 +352,10 @@ async fn a_model_hands_a_chat_over_with_a_tool_and_is_given_what_the_other_has_a
     assert!(last_text(&stub.requests().pop().unwrap()).contains("there is no such agent"));
     assert_eq!(answer("What is my bill?").await, "Your bill is 7.");
     let asked = last_text(&stub.requests().pop().unwrap());
-    assert!(asked.contains("front-01 has handed over to you") && asked.contains("My name is Ada."), "{asked}");
+    assert!(
+        asked.contains("front-01 has handed over to you") && asked.contains("My name is Ada."),
+        "{asked}"
+    );
     assert!(asked.contains("BEGIN DATA") && !asked.contains("\"calls\""), "{asked}");
     assert_eq!(answer("And in euro?").await, "Your bill is 7.");
     assert_eq!(answer("bye").await, "Front speaking.");
@@ -362,7 +388,8 @@ async fn a_handover_beside_other_calls_is_one_and_what_comes_with_the_message_go
     let task = send(&front, "c", "both, please", true).await;
     assert_eq!(artifact(&task, "answer").as_deref(), Some("Front speaking."), "{task:#}");
     assert!(last_text(&stub.requests().pop().unwrap()).contains("a chat goes on with one agent"));
-    let note = json!({ "raw": "dGhlIGNvZGUgaXMgNzQxMQ==", "filename": "note.txt", "mediaType": "text/plain" });
+    let note =
+        json!({ "raw": "dGhlIGNvZGUgaXMgNzQxMQ==", "filename": "note.txt", "mediaType": "text/plain" });
     let task = send_parts(&front, "c", json!([{ "text": "my bill" }, note]), true).await;
     assert_eq!(artifact(&task, "answer").as_deref(), Some("I have seen it."), "{task:#}");
     let asked = last_text(&stub.requests().pop().unwrap());
@@ -379,7 +406,8 @@ async fn two_people_who_name_their_chats_alike_hand_over_their_own() {
         let said = json!({
             "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{ "text": text }], "contextId": "c",
         });
-        let request = client().post(format!("{}/a2a/v1/message:send", front.url)).header("a2a-version", "1.0");
+        let request =
+            client().post(format!("{}/a2a/v1/message:send", front.url)).header("a2a-version", "1.0");
         let request = request.header("x-api-key", key).json(&json!({ "message": said }));
         message(&request.send().await.unwrap().json::<Value>().await.unwrap()["task"])
     };

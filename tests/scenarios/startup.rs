@@ -268,10 +268,14 @@ async fn answers(node: &Process, agent: &str, expected: &str) {
 async fn agents_whose_files_change_start_again_and_no_others_and_a_fault_changes_nothing() {
     let dir = directory();
     let says = |text: &str| {
-        format!("import json, sys\nfor line in sys.stdin:\n    print(json.dumps({{'type': 'done', 'message': '{text}'}}), flush=True)\n")
+        format!(
+            "import json, sys\nfor line in sys.stdin:\n    print(json.dumps({{'type': 'done', 'message': '{text}'}}), flush=True)\n"
+        )
     };
     let worker = |id: &str| {
-        format!("  - {{ agent: {id}, open: true, brain: {{ exec: {{ command: [python3, {id}.py], worker: true }} }} }}\n")
+        format!(
+            "  - {{ agent: {id}, open: true, brain: {{ exec: {{ command: [python3, {id}.py], worker: true }} }} }}\n"
+        )
     };
     for id in ["one", "two"] {
         file(dir.path(), &format!("{id}.py"), &says(id));
@@ -285,12 +289,14 @@ async fn agents_whose_files_change_start_again_and_no_others_and_a_fault_changes
     file(dir.path(), "one.py", &says("one again"));
     answers(&node, "one", "one again").await;
     file(dir.path(), "team.yaml", &format!("{team}  - {{ agnet: three }}\n"));
-    eventually("the fault is told", async || {
-        node.log().contains("the agents go on as before").then_some(())
-    })
-    .await;
+    eventually("the fault is told", async || node.log().contains("the agents go on as before").then_some(()))
+        .await;
     answers(&node, "one", "one again").await;
-    file(dir.path(), "team.yaml", &team.replace("{ agent: two, open", "{ agent: two, description: the second, open"));
+    file(
+        dir.path(),
+        "team.yaml",
+        &team.replace("{ agent: two, open", "{ agent: two, description: the second, open"),
+    );
     eventually("its card has changed", async || {
         let card = get(&format!("{}/a2a/card", node.agent("two").url)).await;
         card.to_string().contains("the second").then_some(())

@@ -71,7 +71,11 @@ impl AgentActor {
 
 /// Asks the board for each share, or gives it back. Those that it does not answer in time are left out, and those that were given
 /// back: they are free again when their window ends at the latest.
-pub(super) async fn lease_all(board: Blackboard, me: AgentId, wanted: Vec<ShareRequest>) -> Vec<GrantedShare> {
+pub(super) async fn lease_all(
+    board: Blackboard,
+    me: AgentId,
+    wanted: Vec<ShareRequest>,
+) -> Vec<GrantedShare> {
     let mut granted = Vec::new();
     for request in wanted {
         let lease = LeaseShare {

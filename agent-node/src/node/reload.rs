@@ -31,7 +31,11 @@ impl ReloadableAgent {
         drop(spec.access.set(self.access.clone()));
         self.card.show(&spec.settings, spec.waits_for()).await?;
         let replaced = ReplaceBrain {
-            config: engine_config(spec, self.card.card.get(), (&self.limits, &self.auction, &self.mesh_quotas)),
+            config: engine_config(
+                spec,
+                self.card.card.get(),
+                (&self.limits, &self.auction, &self.mesh_quotas),
+            ),
             brain: spec.brain.clone(),
             session_work: (self.session_work)(spec),
             checker: Arc::new(spec.acceptance.checker.clone()),

@@ -160,9 +160,8 @@ impl Agent {
         let held = self.turns.hold(|turn| {
             let id = &turn.key.conversation;
             let row = conversations.get(id).and_then(|open| open.task.as_ref());
-            let is_new = |row: &&TaskRow| {
-                turn.prompt.turn == 1 && row.task.status.state == TaskState::Submitted
-            };
+            let is_new =
+                |row: &&TaskRow| turn.prompt.turn == 1 && row.task.status.state == TaskState::Submitted;
             let spec = &row.filter(is_new)?.task.spec;
             let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
             match conversations.phase(id) {

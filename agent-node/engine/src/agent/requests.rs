@@ -106,7 +106,9 @@ impl Agent {
         }
         let (fate, held) = match fate(&facts) {
             // Another agent does it.
-            other if !matches!(other, Fate::Host | Fate::HostWork) && self.is_handed_over(&message, cx)? => {
+            other
+                if !matches!(other, Fate::Host | Fate::HostWork) && self.is_handed_over(&message, cx)? =>
+            {
                 (Fate::Do { is_queued: false, is_bound: true }, None)
             }
             fate => self.within_quotas(fate, (&message, &request, wanted.as_ref()), cx)?,
