@@ -73,11 +73,11 @@ use protocol::{
     time::NodeTime,
 };
 use registration::{OwnKeys, RegistrationTask};
-use reload::{MakeSessionWork, ReloadableAgent};
 use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
+use reload::{MakeSessionWork, ReloadableAgent};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
@@ -567,7 +567,8 @@ fn engine_config(
 impl RunningNode {
     /// The agent of `spec` goes on as that says. Fails if it does not run here.
     pub(crate) async fn reload(&self, spec: &AgentSpec) -> anyhow::Result<()> {
-        let running = self.reloadable.get(&spec.id).with_context(|| format!("{} does not run here", spec.id))?;
+        let running =
+            self.reloadable.get(&spec.id).with_context(|| format!("{} does not run here", spec.id))?;
         running.replace(spec).await.with_context(|| format!("{} has stopped", spec.id))
     }
 }

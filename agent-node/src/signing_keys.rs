@@ -40,14 +40,15 @@ impl SigningKeys {
         let others = entries.map(|entry| entry.path().join("keys")).chain([mesh.join("keys")]);
         let others: Vec<_> = others.filter(|other| *other != dir && other.is_dir()).collect();
         let made_at = |file: PathBuf| fs::metadata(file).and_then(|file| file.modified()).ok();
-        let elsewhere = agents.filter(|agent| !dir.join(format!("{agent}.ed25519")).exists()).filter_map(|agent| {
-            let made = others.iter().filter_map(|other| {
-                Some((made_at(other.join(format!("{agent}.ed25519")))?, other.clone()))
+        let elsewhere =
+            agents.filter(|agent| !dir.join(format!("{agent}.ed25519")).exists()).filter_map(|agent| {
+                let made = others.iter().filter_map(|other| {
+                    Some((made_at(other.join(format!("{agent}.ed25519")))?, other.clone()))
+                });
+                let (_, newest) = made.max()?;
+                tracing::info!(%agent, keys = %newest.display(), "it keeps the key that it has there");
+                Some((agent.clone(), newest))
             });
-            let (_, newest) = made.max()?;
-            tracing::info!(%agent, keys = %newest.display(), "it keeps the key that it has there");
-            Some((agent.clone(), newest))
-        });
         Self { elsewhere: elsewhere.collect(), dir: Some(dir) }
     }
 

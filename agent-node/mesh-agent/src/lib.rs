@@ -58,7 +58,8 @@ pub use wire::{
     ids::{Address, AgentId, Capability, SpaceId, TaskId},
     line::{
         ArtifactLine, BidLine, Checkpoint, Delegate, DirectiveLine, Eta, Find, Handoff, Help, MemoryType,
-        OutputLine, Post, ProposalType, Propose, Remember, Request, Say, SideMode, SignalLine, SupervisorVerb,
+        OutputLine, Post, ProposalType, Propose, Remember, Request, Say, SideMode, SignalLine,
+        SupervisorVerb,
     },
     prompt::{BidCall, Brief, CallForProposals, ComputedBid, InputLine, PeerSummary, Skill, TurnPrompt},
     question::{Decision, OnTimeout, Question, QuestionKind},

@@ -553,7 +553,8 @@ fn records_of_earlier(turn: &PastTurn) -> Vec<TranscriptRecord> {
     match records.collect::<Result<Vec<_>, _>>() {
         Ok(mut records) if !records.is_empty() => {
             records.extend(turn.by.as_ref().map(|by| {
-                let (id, text) = (format!("{}-by", turn.task_id), prompts::answer_of_other(turn, by.as_str()));
+                let (id, text) =
+                    (format!("{}-by", turn.task_id), prompts::answer_of_other(turn, by.as_str()));
                 TranscriptRecord::Noted { id, text, media: Vec::new() }
             }));
             records

@@ -1,8 +1,14 @@
 //! Runs a process of the mesh as the command line and the files configure it, until it is stopped.
 
 use super::{
-    AgentSpec, NodeSetup, RunningNode, advertise::AdvertiseConfig, card_retry::PendingCard,
-    exit_on_store_failure, foreign_agents::ForeignAgents, replica, shutdown::SHUTDOWN_MARGIN, start,
+    AgentSpec, NodeSetup, RunningNode,
+    advertise::AdvertiseConfig,
+    card_retry::PendingCard,
+    exit_on_store_failure,
+    foreign_agents::ForeignAgents,
+    replica,
+    shutdown::SHUTDOWN_MARGIN,
+    start,
     team_watch::{TeamChange, TeamSource, TeamWatch},
 };
 use crate::{
@@ -110,7 +116,8 @@ struct AgentFactory {
 impl AgentFactory {
     async fn make(&self) -> anyhow::Result<Vec<AgentSpec>> {
         let clients = (&self.outside, &self.logins);
-        agent_specs(&self.config, &self.capture, self.cassette.as_ref(), &self.store, &self.hooks, clients).await
+        agent_specs(&self.config, &self.capture, self.cassette.as_ref(), &self.store, &self.hooks, clients)
+            .await
     }
 
     /// Has the running agents go on as `changed` says. One that can't be made goes on as it was.
@@ -133,7 +140,9 @@ impl AgentFactory {
                 Err(why) => Err(why),
             };
             match reloaded {
-                Ok(()) => print_line(Level::INFO, &format!("mesh: the files of {id} have changed: it starts again")),
+                Ok(()) => {
+                    print_line(Level::INFO, &format!("mesh: the files of {id} have changed: it starts again"))
+                }
                 Err(why) => print_line(Level::WARN, &format!("mesh: {id} goes on as before: {why:#}")),
             }
         }

@@ -40,7 +40,10 @@ enum ActivityKind {
     },
     Tool(ToolUse),
     /// The chat goes on with another agent.
-    HandedOver { to: String, text: String },
+    HandedOver {
+        to: String,
+        text: String,
+    },
     /// It goes on with the agent of the task again.
     HandedBack,
 }
@@ -84,8 +87,9 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
 
 pub(super) fn of_effect(effect: &Effect, timestamp: WallTime) -> Option<Activity> {
     if let Effect::HandOver { handover, .. } = effect {
-        let what = handover.as_ref().map_or(ActivityKind::HandedBack, |handover| {
-            ActivityKind::HandedOver { to: handover.to.to_string(), text: shown(&handover.reason) }
+        let what = handover.as_ref().map_or(ActivityKind::HandedBack, |handover| ActivityKind::HandedOver {
+            to: handover.to.to_string(),
+            text: shown(&handover.reason),
         });
         return Some(Activity { timestamp, what });
     }

@@ -1,8 +1,8 @@
 //! Turns of the brain, and the conversations that ask for them.
 
 use crate::{
-    PeerLocation, TurnKey, TurnStart, agent::Agent, context::Context, context_records, conversation::Conversation,
-    records::EffectKey,
+    PeerLocation, TurnKey, TurnStart, agent::Agent, context::Context, context_records,
+    conversation::Conversation, records::EffectKey,
 };
 use patterns::{
     EventKind, WorkPhase,

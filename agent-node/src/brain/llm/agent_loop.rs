@@ -1147,7 +1147,9 @@ impl AgentLoop {
                 let data = output.check(&text).unwrap_or(Value::Null);
                 actions.push(LoopAction::Report(super::output::artifact(ANSWER, data)));
             }
-            (None, LoopSubject::Task | LoopSubject::Chat) => actions.push(LoopAction::Report(self.stream.end(&text))),
+            (None, LoopSubject::Task | LoopSubject::Chat) => {
+                actions.push(LoopAction::Report(self.stream.end(&text)))
+            }
             (None, LoopSubject::Seat { .. }) if text.len() > MAX_WORDS => {
                 message = Some(format!("{}…", prompts::beginning(&text, MAX_WORDS_SHOWN)));
                 actions.push(LoopAction::Report(self.stream.end(&text)));

@@ -34,8 +34,8 @@ use std::{
     sync::LazyLock,
 };
 use wire::line::{
-    ArtifactLine, Delegate, DirectiveLine, Find, Handoff, Help, OutputLine, Post, ProposalType, Propose, Remember,
-    Say, SignalLine,
+    ArtifactLine, Delegate, DirectiveLine, Find, Handoff, Help, OutputLine, Post, ProposalType, Propose,
+    Remember, Say, SignalLine,
 };
 
 /// What the mesh offers to a model.

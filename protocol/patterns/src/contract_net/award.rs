@@ -348,7 +348,8 @@ impl ContractNet {
         let asked = asked.map(|status| (!status.questions.is_empty()).then(|| Box::new(status.clone())));
         for update in in_turn {
             let status = update.status.clone().filter(|status| !status.state.is_terminal());
-            let status = status.map(|status| Status { by: status.by.clone().or(Some(agent.clone())), ..status });
+            let status =
+                status.map(|status| Status { by: status.by.clone().or(Some(agent.clone())), ..status });
             effects.extend(status.into_iter().flat_map(|status| self.ownership.show_status(status)));
             if update.restarts {
                 effects.extend(self.ownership.discard_artifacts());

@@ -234,7 +234,8 @@ impl PendingRequests {
         let reply = RequestResult { id: asked.id.clone(), ..result(false, None, why, Vec::new()) };
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
-        let refused = PendingRequest::new((asked.id, key), RequestKind::Help, content, true, Budget::default());
+        let refused =
+            PendingRequest::new((asked.id, key), RequestKind::Help, content, true, Budget::default());
         self.open.push(PendingRequest { reply: Some(reply), ..refused });
     }
 
@@ -250,9 +251,8 @@ impl PendingRequests {
         let key = RequestKey(turn, self.sent);
         self.sent += 1;
         let (task, spec) = (child_id(ownership, me, key), &ownership.spec);
-        let wait = spec.deadline.map_or(limits.delegate, |deadline| {
-            event.wall.until(deadline).min(limits.delegate)
-        });
+        let wait =
+            spec.deadline.map_or(limits.delegate, |deadline| event.wall.until(deadline).min(limits.delegate));
         let budget = self.free(sender);
         let request = TaskRequest {
             task_id: Some(task.clone()),
@@ -278,12 +278,8 @@ impl PendingRequests {
                 Payload::TaskRequest(request),
             )
         };
-        let kind = RequestKind::Delegate {
-            task,
-            to: to.clone(),
-            questions: Vec::new(),
-            answered: Vec::new(),
-        };
+        let kind =
+            RequestKind::Delegate { task, to: to.clone(), questions: Vec::new(), answered: Vec::new() };
         self.open.push(PendingRequest::new((id.to_owned(), key), kind, 0, true, budget));
         let when = TimerAt::Node(event.at + wait);
         vec![Effect::Send(message), Effect::SetTimer { timer: Timer::Request(key), when }]
@@ -299,7 +295,9 @@ impl PendingRequests {
     pub(super) fn passed_on(&self) -> Option<(&TaskId, &AgentId)> {
         self.open.iter().filter(|ask| ask.is_open()).find_map(|ask| match &ask.kind {
             RequestKind::Delegate { task, to, .. } => Some((task, to)),
-            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => None,
+            RequestKind::Help | RequestKind::Question(_) | RequestKind::Find | RequestKind::Task { .. } => {
+                None
+            }
         })
     }
 

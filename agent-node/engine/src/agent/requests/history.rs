@@ -67,7 +67,8 @@ impl Agent {
 
     /// Whether an ended task was a turn of a context that its user has had forgotten. Awarded work is no such turn.
     fn is_forgotten(&self, row: &TaskRow, cx: &Context<'_>) -> Result<bool, Error> {
-        let name = patterns::context::name(&row.task.spec, &row.task.owner).filter(|_| row.ended_at.is_some());
+        let name =
+            patterns::context::name(&row.task.spec, &row.task.owner).filter(|_| row.ended_at.is_some());
         let Some(name) = name else { return Ok(false) };
         let conversation = &row.task.conversation;
         let is_there = |key| Ok::<_, Error>(cx.store.latest(&key)?.is_some());

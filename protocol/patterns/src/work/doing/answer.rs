@@ -9,8 +9,10 @@ impl Doing {
     }
 
     pub(super) fn end_answer(&mut self, end: &TurnEnd, event: &Event) -> Vec<Effect> {
-        self.has_answered =
-            !matches!(end, TurnEnd::Pause { .. } | TurnEnd::Waiting | TurnEnd::WaitingFor { .. } | TurnEnd::Handoff(_));
+        self.has_answered = !matches!(
+            end,
+            TurnEnd::Pause { .. } | TurnEnd::Waiting | TurnEnd::WaitingFor { .. } | TurnEnd::Handoff(_)
+        );
         match end {
             TurnEnd::Pause { after_ms, reason } => self.pause(*after_ms, reason, event),
             TurnEnd::Waiting => self.wait(event),

@@ -3,12 +3,7 @@
 use super::{Doing, Effect, Event, TaskState, Timer};
 use crate::TimerAt;
 use protocol::{
-    ids::AgentId,
-    message::TaskUpdate,
-    principal::Principal,
-    task::Status,
-    time::NodeTime,
-    words::cut,
+    ids::AgentId, message::TaskUpdate, principal::Principal, task::Status, time::NodeTime, words::cut,
 };
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -44,7 +39,8 @@ impl DoerProgress {
 
 /// The words of `by` under its name.
 fn line(by: &AgentId, status: &Status, me: &AgentId) -> Option<String> {
-    let said = status.message.as_ref().filter(|_| !status.state.is_terminal() && status.questions.is_empty())?;
+    let said =
+        status.message.as_ref().filter(|_| !status.state.is_terminal() && status.questions.is_empty())?;
     let by = status.by.as_ref().unwrap_or(by);
     let names_itself = by == me || said.starts_with(by.as_str());
     let said = if names_itself { said.clone() } else { format!("{by}: {said}") };

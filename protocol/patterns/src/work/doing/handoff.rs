@@ -134,8 +134,7 @@ impl Doing {
     /// The chat goes on with another agent from this message on.
     fn begin_handover(&mut self, work: HandedWork, event: &Event) -> Vec<Effect> {
         let (to, by, reason) = (work.to.clone(), work.by.clone(), work.reason.clone());
-        let mut effects =
-            self.task.ownership.status(TaskState::Working, format!("now with {to}: {reason}"));
+        let mut effects = self.task.ownership.status(TaskState::Working, format!("now with {to}: {reason}"));
         effects.extend(self.pass_on(work, None, event));
         let Some((chat, _)) = self.task.pending.passed_on() else { return effects };
         let handover = Handover { chat: chat.clone(), to, by, reason, at: event.wall };
@@ -145,7 +144,10 @@ impl Doing {
 
     fn record_handover(&self, handover: Option<Handover>) -> Vec<Effect> {
         let context = self.context.as_ref().map(|context| context.name.clone());
-        context.map(|context| Effect::HandOver { context, handover: handover.map(Box::new) }).into_iter().collect()
+        context
+            .map(|context| Effect::HandOver { context, handover: handover.map(Box::new) })
+            .into_iter()
+            .collect()
     }
 
     fn pass_on(&mut self, work: HandedWork, chat: Option<TaskId>, event: &Event) -> Vec<Effect> {
@@ -160,8 +162,7 @@ impl Doing {
             summary,
             history,
         };
-        let (limits, bounds, kind) =
-            (self.task.limits, Budget::from(&self.task.bounds()), self.turn_kind());
+        let (limits, bounds, kind) = (self.task.limits, Budget::from(&self.task.bounds()), self.turn_kind());
         let super::Assignment { me, ownership, turn, pending, .. } = &mut self.task;
         let sender = RequestSender { ownership, me, turn: *turn, limits: &limits, bounds, kind, event };
         let mut effects = pending.pass_on((&work.id, &work.to), handed, sender);
