@@ -253,12 +253,10 @@ async fn a_malformed_request_is_no_error_of_the_operator() {
 /// Waits until the agent answers with `expected`.
 async fn answers(node: &Process, agent: &str, expected: &str) {
     eventually(&format!("{agent} says {expected}"), async || {
-        let answer = node.agent(agent).post_raw(
-            node.agent(agent).request(json!({ "description": "who?" })).to_string(),
-            &[("prefer", "wait=60")],
-        );
+        let at = node.agent(agent);
         // While it starts again, it refuses.
-        let answer = answer.await;
+        let request = at.request(json!({ "description": "who?" })).to_string();
+        let answer = at.post_raw(request, &[("prefer", "wait=60")]).await;
         (answer.status == 200 && message(&answer.body) == expected).then_some(())
     })
     .await;

@@ -6,7 +6,7 @@ use crate::{
     chunks::ChunkLog,
     content,
     context::Context,
-    records::{TaskRow, lists::TaskFilter},
+    records::{TaskRow, keys, lists::TaskFilter},
 };
 use patterns::session::{is_shown_to, shows_confidential_to};
 use protocol::{
@@ -48,7 +48,7 @@ impl Agent {
             let row: TaskRow = content::decode(&self.me, cx.store, &record.value)?;
             let is_same_context = Some(row.task.context_id()) == contact.context_id.as_deref();
             let is_shown = is_shown_to(&row.task, &message.by, message.proof);
-            if !is_same_context || row.task.owner != message.by || !is_shown {
+            if !is_same_context || row.task.owner != message.by || !is_shown || self.is_forgotten(&row, cx)? {
                 continue;
             }
             let mut one = past_task(&row.task);
@@ -63,6 +63,17 @@ impl Agent {
         }
         past.reverse();
         Ok(past)
+    }
+
+    /// Whether an ended task was a turn of a context that its user has had forgotten. Awarded work is no such turn.
+    fn is_forgotten(&self, row: &TaskRow, cx: &Context<'_>) -> Result<bool, Error> {
+        let name =
+            patterns::context::name(&row.task.spec, &row.task.owner).filter(|_| row.ended_at.is_some());
+        let Some(name) = name else { return Ok(false) };
+        let conversation = &row.task.conversation;
+        let is_there = |key| Ok::<_, Error>(cx.store.latest(&key)?.is_some());
+        Ok(!is_there(keys::context_turn(&self.me, &name, conversation))?
+            && !is_there(keys::award(&self.me, conversation))?)
     }
 
     /// The text of the artifact that an ended task has written last; of one in more than [`MAX_PIECES`] pieces, that of the last
