@@ -123,7 +123,10 @@ class Driver:
         expect(self.page.locator("#link-state")).to_contain_text("live")
 
     def go(self, name, heading):
+        # The view that was there goes when the new one has come: what is filled in before is lost.
+        self.page.evaluate("document.querySelector('[data-view]').dataset.old = 'yes'")
         self.page.get_by_role("navigation", name="Console").get_by_role("link", name=name).click()
+        expect(self.page.locator("[data-old]")).to_have_count(0)
         expect(self.page.locator("h1")).to_contain_text(heading)
 
     def shoot(self, name):

@@ -37,7 +37,7 @@ pub fn section(calls: &[ModelCall]) -> Markup {
             section.card {
                 header {
                     h2 { "Turns, models and tools" }
-                    @if !has_texts { span.small.muted { "with " code { "--capture full" } " the node keeps what was said" } }
+                    @if !has_texts { span.small.muted { "the agent that did the work shows the person what was said" } }
                 }
                 ul.lines { @for call in calls { (line(call)) } }
             }
