@@ -150,13 +150,19 @@ fn the_pause_of_a_doer_is_shown_by_a_task_that_only_waits_for_it() {
     };
     let mut waits = doer_of(spec());
     let effects = waits.on(&event(2, thought(1, vec![ask(true)], TurnEnd::Waiting)));
-    assert!(waits.on(&report(&effects, "half way", false)).is_empty());
+    let shown = status(&waits.on(&report(&effects, "half way", false)));
+    assert_eq!((shown.message.as_deref(), shown.is_pause), (Some("digger: half way"), false));
     let shown = status(&waits.on(&report(&effects, "digger pauses", true)));
     assert_eq!((shown.message.as_deref(), shown.is_pause), (Some("digger pauses"), true));
 
     let mut works = doer_of(spec());
     let effects = works.on(&progress(ask(false)));
-    assert!(works.on(&report(&effects, "digger pauses", true)).is_empty(), "its own turn goes on");
+    let shown = status(&works.on(&report(&effects, "digger pauses", true)));
+    assert_eq!(
+        (shown.message.as_deref(), shown.is_pause),
+        (Some("digger pauses"), false),
+        "its own turn goes on"
+    );
 }
 
 #[test]
