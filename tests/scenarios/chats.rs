@@ -220,7 +220,7 @@ fn sums_up(request: &StubRequest) -> StubAnswer {
 #[tokio::test]
 async fn a_chat_of_forty_turns_is_summed_up_by_the_model_and_survives_kills() {
     let stub = ModelStub::start(sums_up);
-    let mut node = Process::up(&team(&format!("{}, context: 3000", model(&stub, "openai")))).await;
+    let mut node = Process::up(&team(&format!("{}, context: 3600", model(&stub, "openai")))).await;
     for number in 1..=40 {
         say(&node.agent("thinker-01"), "long", &format!("number {number}")).await;
         if number % 10 == 0 {
