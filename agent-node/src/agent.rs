@@ -4,6 +4,7 @@
 mod agent_status;
 mod attempts;
 mod board_subscription;
+mod brain_log;
 mod large_message;
 mod messages;
 mod observations;
@@ -257,7 +258,10 @@ impl AgentActor {
                     drop(tokio::task::spawn_blocking(move || workspaces.release(&me, &conversation)));
                 }
             }
-            Output::Observed(Observation::Quota(notice)) => self.announce(notice),
+            Output::Observed(Observation::Quota(notice)) => {
+                let (board, at) = (self.parts.transports.board.clone(), self.parts.clock.wall());
+                drop(actix::spawn(quota_shares::announce(board, self.me.clone(), notice, at)));
+            }
             Output::Observed(what) => self.observe(what),
             Output::AskShares(wanted) => {
                 let asked =

@@ -62,8 +62,7 @@ use blackboard::{
     board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
 };
-use engine::{EngineConfig, settings::Quota};
-use patterns::work::WorkLimits;
+use engine::settings::Quota;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
     card::Card,
@@ -78,7 +77,7 @@ use registry::{
     client::Registry,
     registrar::{Clocks, SignalPublisher, SupervisedRegistry},
 };
-use reload::{MakeSessionWork, ReloadableAgent};
+use reload::{MakeSessionWork, ReloadableAgent, engine_config};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
@@ -554,31 +553,6 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         telemetry,
         drain,
     })
-}
-
-/// What the engine is told of an agent.
-fn engine_config(
-    spec: &AgentSpec,
-    card: Arc<Card>,
-    (limits, auction, mesh_quotas): (
-        &Arc<protocol::limits::Limits>,
-        &patterns::contract_net::Auction,
-        &Arc<[Quota]>,
-    ),
-) -> EngineConfig {
-    EngineConfig {
-        card,
-        settings: Arc::new(spec.settings.clone()),
-        limits: limits.clone(),
-        auction: auction.clone(),
-        work_limits: WorkLimits {
-            bounds: spec.settings.bounds.task(),
-            is_unmetered: spec.brain.is_unmetered(),
-            ..WorkLimits::default()
-        },
-        mesh_quotas: mesh_quotas.clone(),
-        acceptance: spec.acceptance.rules().into(),
-    }
 }
 
 impl RunningNode {

@@ -8,7 +8,7 @@ use protocol::{
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
-    quota::{Amount, Period, QuotaLimits},
+    quota::{Amount, QuotaLimits, QuotaPeriod},
     routes,
 };
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ use transport::operation::{Caller, Operation, OperationInfo, Service};
 #[serde(rename_all = "camelCase")]
 pub struct LeaseShare {
     /// For how long the quota counts.
-    pub per: Period,
+    pub per: QuotaPeriod,
     /// The window, by its label.
     pub window: String,
     /// For whom: each principal has a quota of its own; absent for one that the whole mesh has.
@@ -132,7 +132,7 @@ mod tests {
 
     fn wants(window: &str, used: u64) -> LeaseShare {
         LeaseShare {
-            per: Period::Day,
+            per: QuotaPeriod::Day,
             window: window.to_owned(),
             requester: None,
             limits: QuotaLimits { tokens: Some(100), ..QuotaLimits::default() },

@@ -13,7 +13,7 @@ const SHARES: u64 = 20;
 /// For how long a quota counts. All begin by UTC: an hour at its first minute, a day at midnight, a month on its first day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Period {
+pub enum QuotaPeriod {
     Hour,
     Day,
     Month,
@@ -28,7 +28,7 @@ pub struct Window {
     pub ends: WallTime,
 }
 
-impl Period {
+impl QuotaPeriod {
     /// The window that `now` is in.
     pub fn window(self, now: WallTime) -> Window {
         let text = now.to_string();
@@ -56,7 +56,7 @@ impl Period {
     }
 }
 
-impl fmt::Display for Period {
+impl fmt::Display for QuotaPeriod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hour => "hour",
@@ -242,15 +242,15 @@ mod tests {
     fn windows_begin_and_end_by_utc() {
         let now = at("2026-12-31T23:59:59.999Z");
         for (period, label, ends) in [
-            (Period::Hour, "2026-12-31T23", "2027-01-01T00:00:00Z"),
-            (Period::Day, "2026-12-31", "2027-01-01T00:00:00Z"),
-            (Period::Month, "2026-12", "2027-01-01T00:00:00Z"),
+            (QuotaPeriod::Hour, "2026-12-31T23", "2027-01-01T00:00:00Z"),
+            (QuotaPeriod::Day, "2026-12-31", "2027-01-01T00:00:00Z"),
+            (QuotaPeriod::Month, "2026-12", "2027-01-01T00:00:00Z"),
         ] {
             assert_eq!(period.window(now), Window { label: label.to_owned(), ends: at(ends) }, "{period}");
         }
-        let leap = Period::Month.window(at("2028-02-29T12:00:00Z"));
+        let leap = QuotaPeriod::Month.window(at("2028-02-29T12:00:00Z"));
         assert_eq!((leap.label.as_str(), leap.ends), ("2028-02", at("2028-03-01T00:00:00Z")));
-        let next = Period::Day.window(at("2027-01-01T00:00:00Z"));
+        let next = QuotaPeriod::Day.window(at("2027-01-01T00:00:00Z"));
         assert_eq!(next.label, "2027-01-01", "the end belongs to the next window");
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 /// `protocol`. A line removed here is removed for good.
 const NAMED: &[(&str, usize, &str)] = &[
     ("agent-node/engine/src/agent/begin.rs", 2, "what the row of a conversation keeps of the request"),
+    ("agent-node/engine/src/agent/quotas.rs", 2, "a request and an award may need a share of a quota"),
     ("agent-node/engine/src/agent/messages.rs", 2, "calls end with a drain; help may come back on its path"),
     ("agent-node/engine/src/conversation/effects.rs", 1, "answers to these name the effect that they answer"),
     ("agent-node/engine/src/bids.rs", 2, "the answer to a call"),

@@ -82,7 +82,7 @@ async fn send_parts(agent: &Agent, context: &str, parts: Value, waits: bool) -> 
     let request = client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0");
     let request = request.bearer_auth(agent.token.as_ref().unwrap());
     let answer = request.json(&body).send().await.unwrap().json::<Value>().await.unwrap();
-    assert!(answer["task"].is_object(), "{answer:#}");
+    assert!(answer["task"]["id"].is_string(), "{answer:#}");
     answer["task"].clone()
 }
 
@@ -251,11 +251,16 @@ async fn a_chat_that_was_handed_over_survives_the_kill_of_either_agent_and_waits
     let mut other = cluster.node("billing", &format!("agents:\n{}", agent(dir, "billing-01"))).await;
     cluster.wait_for_agents(&["front-01", "billing-01"]).await;
     // While the chat is handed over.
-    let task = begin(&first.agent("front-01"), "c", "hold a front-01=billing-01").await;
+    let task = begin(
+        &first.agent("front-01").seen_by_the_person_of(&cluster.registry),
+        "c",
+        "hold a front-01=billing-01",
+    )
+    .await;
     eventually("the other agent works", async || (!given(dir, "billing-01").is_empty()).then_some(())).await;
     first.revive().await;
     file(dir, "open-a", "");
-    let front = first.agent("front-01");
+    let front = first.agent("front-01").seen_by_the_person_of(&cluster.registry);
     let done = front.task_in(&task, &["completed", "failed"]).await;
     assert_eq!(message(&done), "held by billing-01", "{done:#}");
     assert_eq!(given(dir, "billing-01").len(), 1, "nothing is done twice");

@@ -100,7 +100,8 @@ impl Contexts {
     pub(crate) fn call_next(&mut self) -> Option<(ConversationId, String)> {
         let (name, of_context) = self.open.iter_mut().find(|(_, of_context)| {
             let has = |wanted| of_context.iter().any(|(_, used)| *used == wanted);
-            has(ContextUse::Waiting) && !has(ContextUse::Active)
+            // What one that ends has said can be read only when its end is durable.
+            has(ContextUse::Waiting) && !has(ContextUse::Active) && !has(ContextUse::Ending)
         })?;
         let (id, used) = of_context.iter_mut().find(|(_, used)| *used == ContextUse::Waiting)?;
         *used = ContextUse::Active;

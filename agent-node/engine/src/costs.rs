@@ -4,7 +4,7 @@ use crate::records::{expense::Expense, keys, scan::every_readable};
 use protocol::{
     ids::AgentId,
     principal::Principal,
-    quota::{Amount, Period},
+    quota::{Amount, QuotaPeriod},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub fn costs(
     (since, now): (WallTime, WallTime),
     requester: Option<&Principal>,
 ) -> Result<Vec<CostRow>, Error> {
-    let first = Period::Hour.window(since).label;
+    let first = QuotaPeriod::Hour.window(since).label;
     let mut sums: BTreeMap<String, (Amount, BTreeSet<String>)> = BTreeMap::new();
     let mut add = |expense: Expense| {
         if expense.hour < first || requester.is_some_and(|requester| *requester != expense.requester) {
@@ -58,7 +58,7 @@ pub fn costs(
     };
     let mut month = since;
     loop {
-        let window = Period::Month.window(month);
+        let window = QuotaPeriod::Month.window(month);
         let each = |record: Record| {
             if let Ok(expense) = serde_json::from_slice(&record.value) {
                 add(expense);
@@ -86,6 +86,6 @@ fn key(by: CostKey, me: &AgentId, expense: &Expense) -> String {
             let root = expense.run.as_ref().or(expense.task.as_ref());
             root.map_or("-".to_owned(), ToString::to_string)
         }
-        CostKey::Day => Period::Day.label_of(&expense.hour).to_owned(),
+        CostKey::Day => QuotaPeriod::Day.label_of(&expense.hour).to_owned(),
     }
 }

@@ -12,7 +12,7 @@ use protocol::{
     message::{BUSY, Cfp, NoBid},
     principal::Principal,
     problem::{Problem, Reason},
-    quota::{Amount, Period, QuotaLevel, QuotaLimits, Window},
+    quota::{Amount, QuotaLevel, QuotaLimits, QuotaPeriod, Window},
     time::{NodeTime, WallTime},
 };
 use serde::Serialize;
@@ -94,7 +94,7 @@ impl ClosedQuota {
 /// What is asked of the board: a share, or that it takes one back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareRequest {
-    pub per: Period,
+    pub per: QuotaPeriod,
     /// The window, by its label.
     pub window: String,
     /// Whose quota it is, if each requester has one of its own, or the quota is one requester's.
@@ -200,7 +200,7 @@ impl CountedQuota {
     }
 
     /// Whether it is the quota of the mesh that a share of `per` and `key` belongs to.
-    fn is_shared_as(&self, per: Period, key: &Option<Principal>) -> bool {
+    fn is_shared_as(&self, per: QuotaPeriod, key: &Option<Principal>) -> bool {
         let is_whose = match (&self.quota.requester, key) {
             (None, None) => true,
             (Some(QuotaRequester::Each), Some(key)) => !self.except.contains(key),
@@ -281,7 +281,7 @@ impl Quotas {
         if self.counted.is_empty() {
             return Ok(());
         }
-        let month = keys::expenses(me, &Period::Month.window(now).label);
+        let month = keys::expenses(me, &QuotaPeriod::Month.window(now).label);
         let each = |record: store_types::Record| match serde_json::from_slice(&record.value) {
             Ok(expense) => drop(self.add(&expense, now)),
             Err(error) => tracing::warn!(agent = %me, key = %record.key, %error, "an expense can't be read"),

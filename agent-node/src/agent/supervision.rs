@@ -2,8 +2,8 @@
 //! are answered 503, queued commits settle, and a new life recovers from the store. After too many restarts the agent stays
 //! down and `/readyz` fails. A message that was being handled at two panics is refused for good, a signal is passed over.
 
-use super::{AckResult, AgentActor};
-use actix::{AsyncContext, Context};
+use super::{AckResult, AgentActor, quota_shares::lease_all};
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use engine::{IncomingMessage, Input, ReplyTo};
 use protocol::{
     ids::MessageId,
@@ -142,9 +142,25 @@ impl AgentActor {
         ctx: &mut Context<Self>,
     ) -> tokio::sync::oneshot::Receiver<AckResult> {
         let (reply, answer) = self.expect_reply();
+        // The board is asked first for the shares of quotas that it needs.
+        let now = (self.parts.clock.node(), self.parts.clock.wall());
+        let wanted = self.agent.as_ref().map(|agent| agent.wanted_shares(&message, now)).unwrap_or_default();
+        if wanted.is_empty() {
+            self.feed_message(message, reply, ctx);
+        } else {
+            let asked = lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
+            ctx.spawn(asked.into_actor(self).map(move |shares, this, ctx| {
+                this.feed(Input::SharesGranted(shares), ctx);
+                this.feed_message(message, reply, ctx);
+            }));
+        }
+        answer
+    }
+
+    fn feed_message(&mut self, message: IncomingMessage, reply: ReplyTo, ctx: &mut Context<Self>) {
         match self.supervision.begin(&message) {
             Ok(()) => {
-                self.decide(message, reply, ctx);
+                self.feed(Input::Message(message, reply), ctx);
                 self.supervision.end();
             }
             Err(problem) => {
@@ -152,15 +168,6 @@ impl AgentActor {
                     drop(reply.send(Err(problem)));
                 }
             }
-        }
-        answer
-    }
-
-    /// The same for a message that has waited for what it needs.
-    pub(super) fn feed_begun(&mut self, message: IncomingMessage, reply: ReplyTo, ctx: &mut Context<Self>) {
-        if self.supervision.begin(&message).is_ok() {
-            self.feed(Input::Message(message, reply), ctx);
-            self.supervision.end();
         }
     }
 

@@ -1,14 +1,15 @@
 //! Gives a running agent the settings and the brain of a changed file (`mesh up --watch`).
 
-use super::{AgentSpec, engine_config};
+use super::setup::AgentSpec;
 use crate::{
     agent::ReplaceBrain,
     brain::{Brain, exec::access::BrainAccess},
     http::running_card::RunningCard,
 };
 use actix::MailboxError;
-use engine::settings::Quota;
-use protocol::limits::Limits;
+use engine::{EngineConfig, settings::Quota};
+use patterns::{contract_net::Auction, work::WorkLimits};
+use protocol::{card::Card, limits::Limits};
 use std::sync::Arc;
 
 /// Makes the brain that does the work of the sessions which an agent hosts.
@@ -20,7 +21,7 @@ pub(super) struct ReloadableAgent {
     pub(super) card: RunningCard,
     pub(super) access: BrainAccess,
     pub(super) limits: Arc<Limits>,
-    pub(super) auction: patterns::contract_net::Auction,
+    pub(super) auction: Auction,
     pub(super) mesh_quotas: Arc<[Quota]>,
     pub(super) session_work: MakeSessionWork,
 }
@@ -41,5 +42,26 @@ impl ReloadableAgent {
             checker: Arc::new(spec.acceptance.checker.clone()),
         };
         self.card.actor.send(replaced).await
+    }
+}
+
+/// What the engine is told of an agent.
+pub(super) fn engine_config(
+    spec: &AgentSpec,
+    card: Arc<Card>,
+    (limits, auction, mesh_quotas): (&Arc<Limits>, &Auction, &Arc<[Quota]>),
+) -> EngineConfig {
+    EngineConfig {
+        card,
+        settings: Arc::new(spec.settings.clone()),
+        limits: limits.clone(),
+        auction: auction.clone(),
+        work_limits: WorkLimits {
+            bounds: spec.settings.bounds.task(),
+            is_unmetered: spec.brain.is_unmetered(),
+            ..WorkLimits::default()
+        },
+        mesh_quotas: mesh_quotas.clone(),
+        acceptance: spec.acceptance.rules().into(),
     }
 }

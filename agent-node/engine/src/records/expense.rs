@@ -4,7 +4,7 @@ use crate::records::{keys, lists};
 use protocol::{
     ids::{AgentId, Capability, ConversationId, TaskId},
     principal::Principal,
-    quota::{Amount, Period},
+    quota::{Amount, QuotaPeriod},
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ impl Expense {
     /// Nothing yet, at `now`.
     pub fn new(requester: Principal, now: WallTime) -> Self {
         Self {
-            hour: Period::Hour.window(now).label,
+            hour: QuotaPeriod::Hour.window(now).label,
             requester,
             capability: None,
             task: None,

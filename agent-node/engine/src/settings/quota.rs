@@ -5,7 +5,7 @@ use protocol::{
     bid::Cost,
     ids::Capability,
     principal::Principal,
-    quota::{Period, QuotaLimits},
+    quota::{QuotaLimits, QuotaPeriod},
 };
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -39,7 +39,7 @@ pub struct Quota {
     #[schemars(range(min = 1))]
     pub tasks: Option<u64>,
     /// For how long it counts.
-    pub per: Period,
+    pub per: QuotaPeriod,
     /// What becomes of new work when it is used up.
     #[serde(default)]
     pub reached: WhenReached,

@@ -10,7 +10,7 @@ use engine::{
     QuotaStatus,
     costs::{CostKey, costs},
 };
-use protocol::{principal::Principal, problem::Problem, problem::Reason, quota::Period, time::WallTime};
+use protocol::{principal::Principal, problem::Problem, problem::Reason, quota::QuotaPeriod, time::WallTime};
 use serde::Deserialize;
 use serde_json::json;
 use transport::refusal::Refusal;
@@ -47,7 +47,7 @@ pub async fn get(
 }
 
 fn since(given: Option<&str>, now: WallTime) -> Result<WallTime, Problem> {
-    let month = format!("{}-01T00:00:00Z", Period::Month.window(now).label);
+    let month = format!("{}-01T00:00:00Z", QuotaPeriod::Month.window(now).label);
     let text = given.unwrap_or(&month);
     WallTime::parse(text)
         .map_err(|error| Problem::new(Reason::InvalidField, format!("since: {error}")).with("field", "since"))

@@ -8,7 +8,7 @@ use crate::{
     context::Context,
     records::{TaskRow, keys, lists::TaskFilter},
 };
-use patterns::session::{is_shown_to, shows_confidential_to};
+use patterns::session::{CAPABILITY, is_shown_to, shows_confidential_to};
 use protocol::{
     artifact::{self, Artifact, ArtifactChunk, PartContent},
     task::{MAX_PAST_BYTES, PastTask, Task},
@@ -67,8 +67,11 @@ impl Agent {
 
     /// Whether an ended task was a turn of a context that its user has had forgotten. Awarded work is no such turn.
     fn is_forgotten(&self, row: &TaskRow, cx: &Context<'_>) -> Result<bool, Error> {
-        let name =
-            patterns::context::name(&row.task.spec, &row.task.owner).filter(|_| row.ended_at.is_some());
+        // A session is no turn.
+        let is_session =
+            row.task.spec.capability.as_ref().is_some_and(|wanted| wanted.as_str() == CAPABILITY);
+        let name = patterns::context::name(&row.task.spec, &row.task.owner)
+            .filter(|_| row.ended_at.is_some() && !is_session);
         let Some(name) = name else { return Ok(false) };
         let conversation = &row.task.conversation;
         let is_there = |key| Ok::<_, Error>(cx.store.latest(&key)?.is_some());
