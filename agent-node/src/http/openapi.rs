@@ -27,7 +27,7 @@ pub fn all_routes(mut routes: Vec<RegisteredRoute>) -> Vec<RegisteredRoute> {
         }));
     }
     // A second spelling of the same route.
-    routes.retain(|route| !route.path.ends_with('/'));
+    routes.retain(|route| route.path == "/" || !route.path.ends_with('/'));
     routes.sort();
     routes
 }
