@@ -10,8 +10,8 @@ const MAX_LOGGED: usize = 4_096;
 /// Writes lines of a brain to the node's log. Masks the secrets of the process there and in what a turn says about itself.
 pub(super) struct BrainLog {
     pub(super) telemetry: Telemetry,
-    agent: AgentId,
-    turn: String,
+    pub(super) agent: AgentId,
+    pub(super) turn: String,
     pub(super) task: Option<TaskId>,
 }
 

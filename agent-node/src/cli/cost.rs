@@ -127,7 +127,7 @@ fn show_costs(by: &str, sums: &BTreeMap<String, Amount>) -> Result<(), CliError>
         let all = sums.values().fold(Amount::default(), |sum, amount| sum.plus(*amount));
         rows.push(line("all", &all));
     }
-    output::line(&output::table(&[by.to_uppercase().as_str(), "TASKS", "TOKENS", "COST"], rows.into_iter()))
+    output::line(&output::table(&[by.to_uppercase().as_str(), "TASKS", "TOKENS", "COST"], rows))
 }
 
 fn show_quotas(quotas: &[(String, QuotaLine)]) -> Result<(), CliError> {

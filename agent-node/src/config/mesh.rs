@@ -158,7 +158,8 @@ impl MeshConfig {
 pub(super) fn quota_fault(quotas: &[Quota], of_mesh: bool) -> Option<(String, String)> {
     quotas.iter().enumerate().find_map(|(at, quota)| {
         let is_twin = quotas[..at].iter().any(|other| quota.is_twin_of(other));
-        let twin = is_twin.then(|| ("per", "there is another one for the same time: say all limits in one"));
+        let twin =
+            is_twin.then_some(("per", "there is another one for the same time: say all limits in one"));
         let (key, what) = quota.fault(of_mesh).or(twin)?;
         Some((format!("quotas[{at}].{key}"), what.to_owned()))
     })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const HTML: &str = "text/html";
 
 impl Description {
-    fn is_html(self) -> Self {
+    fn html(self) -> Self {
         self.with(200, (HTML, json!({ "type": "string" })))
     }
 
@@ -38,7 +38,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/console/assets/{name}") => {
             of("Returns a file of the console.").with(200, ("*/*", json!({ "type": "string" })))
         }
-        ("GET", "/console/view") => of("Shows a view of the console, without the frame.").of_view().is_html(),
+        ("GET", "/console/view") => of("Shows a view of the console, without the frame.").of_view().html(),
         ("GET", "/console/stream") => of("Tells a page of the console what has changed.").of_view().streams(),
         ("POST", "/console/session") => {
             of("Signs a browser in: by the code of a link, or by the credential of the request.")
