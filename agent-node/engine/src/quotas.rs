@@ -179,6 +179,8 @@ struct HeldShare {
     granted: Amount,
     used_by_all: Amount,
     at: NodeTime,
+    /// Whether the board had nothing more to give.
+    is_last: bool,
 }
 
 impl CountedQuota {
@@ -413,7 +415,10 @@ impl Quotas {
             let used = self.used(counted, held, &key);
             let is_enough = held.and_then(|held| held.share).is_some_and(|share| {
                 let age = now.since(share.at);
-                if limits.has_left(share.granted, used) { age < FRESH } else { age < ASK_AGAIN }
+                match limits.has_left(share.granted, used) {
+                    true => age < FRESH,
+                    false => share.is_last && age < ASK_AGAIN,
+                }
             });
             let (per, limits) = (counted.quota.per, counted.quota.limits());
             (!is_enough).then_some(ShareRequest {
@@ -436,7 +441,7 @@ impl Quotas {
     ) -> Vec<QuotaNotice> {
         let mut notices = Vec::new();
         for GrantedShare { request, granted, used_by_all } in shares {
-            let ShareRequest { per, window: label, requester: key, .. } = request;
+            let ShareRequest { per, window: label, requester: key, used, .. } = request;
             let Some(counted) = self.counted.iter_mut().find(|counted| counted.is_shared_as(per, &key))
             else {
                 continue;
@@ -448,7 +453,8 @@ impl Quotas {
             if window.label < label {
                 *window = CountedWindow { label, ..CountedWindow::default() };
             }
-            window.share = Some(HeldShare { granted, used_by_all, at: now });
+            let is_last = !counted.quota.limits().has_left(granted, used);
+            window.share = Some(HeldShare { granted, used_by_all, at: now, is_last });
             let level = counted.quota.limits().level(used_by_all);
             notices.extend(counted.announce(&key, level, used_by_all, wall));
         }

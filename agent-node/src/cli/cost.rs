@@ -77,7 +77,9 @@ pub(super) async fn cost(common: &CommonArgs, args: CostArgs) -> Result<(), CliE
             let sum = sums.entry(key).or_default();
             *sum = sum.plus(amount);
         }
-        quotas.extend(costs.quotas.into_iter().map(|quota| (agent.agent.to_string(), quota)));
+        for quota in costs.quotas {
+            add_quota(&mut quotas, agent.agent.as_str(), quota);
+        }
         lines.extend(answer["quotas"].as_array().into_iter().flatten().map(|quota| {
             let mut quota = quota.clone();
             quota["agent"] = json!(agent.agent);
@@ -128,6 +130,18 @@ fn show_costs(by: &str, sums: &BTreeMap<String, Amount>) -> Result<(), CliError>
         rows.push(line("all", &all));
     }
     output::line(&output::table(&[by.to_uppercase().as_str(), "TASKS", "TOKENS", "COST"], rows))
+}
+
+/// Adds a quota of `agent`. One that agents share is one line, with the largest figures that an agent has heard of.
+fn add_quota(quotas: &mut Vec<(String, QuotaLine)>, agent: &str, quota: QuotaLine) {
+    let Some(all) = quota.used_by_all else { return quotas.push((agent.to_owned(), quota)) };
+    let known =
+        quotas.iter_mut().find(|(_, known)| known.quota == quota.quota && known.used_by_all.is_some());
+    match known {
+        Some((_, known)) if known.used_by_all.is_some_and(|known| known == known.at_least(all)) => {}
+        Some((_, known)) => *known = quota,
+        None => quotas.push(("all".to_owned(), quota)),
+    }
 }
 
 fn show_quotas(quotas: &[(String, QuotaLine)]) -> Result<(), CliError> {

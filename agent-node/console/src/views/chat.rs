@@ -2,12 +2,13 @@
 
 use crate::{
     location::{ConsoleLocation, ViewName},
+    question_form::{self, AskedAt},
     state_mark, times,
     viewer::{ViewHead, Viewer},
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::{task::TaskState, time::WallTime};
+use protocol::{question::Question, task::TaskState, time::WallTime};
 
 /// A chat in the list.
 #[derive(Debug, Clone)]
@@ -26,6 +27,10 @@ pub struct ChatTurn {
     pub answer: String,
     pub state: TaskState,
     pub at: WallTime,
+    /// The agent that does it, if that is another one.
+    pub by: Option<String>,
+    /// What waits for the viewer.
+    pub questions: Vec<Question>,
 }
 
 /// What the page knows.
@@ -52,7 +57,7 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
                     header { h2 { @if data.turns.is_empty() { "New chat" } @else { "Chat " span.mono { (VisibleText(&data.context)) } } } }
                     div.body {
                         @if data.turns.is_empty() && !viewer.is_signed_in { p.muted { "Nothing was said yet." } }
-                        div.chat role="log" aria-label="What was said" { @for turn in &data.turns { (said(data, turn)) } }
+                        div.chat role="log" aria-label="What was said" { @for turn in &data.turns { (said(viewer, data, turn)) } }
                         @if viewer.is_signed_in {
                             form hx-post="console/say" hx-swap="none" hx-disabled-elt="find button" {
                                 input type="hidden" name="agent" value=(data.agent);
@@ -84,11 +89,14 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
     )
 }
 
-fn said(data: &ChatData, turn: &ChatTurn) -> Markup {
+fn said(viewer: &Viewer, data: &ChatData, turn: &ChatTurn) -> Markup {
+    let at = AskedAt { agent: &data.agent, task: &turn.task };
     html! {
         div.said.mine data-key={ "s-" (turn.task) } { div.prose { (VisibleText(&turn.said)) } }
         div.said data-key={ "a-" (turn.task) } {
-            @if !turn.answer.is_empty() { div.prose { (VisibleText(&turn.answer)) } }
+            @if let Some(by) = turn.by.as_ref().filter(|by| **by != data.agent) { p.small.muted { "by " (by) } }
+            @for question in &turn.questions { (question_form::card(viewer, at, question)) }
+            @if !turn.answer.is_empty() && turn.questions.is_empty() { div.prose { (VisibleText(&turn.answer)) } }
             div.row.small.muted {
                 @if turn.state != TaskState::Completed { (state_mark::of_task(turn.state)) }
                 span { (times::clock(turn.at)) }

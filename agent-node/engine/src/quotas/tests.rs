@@ -92,6 +92,8 @@ fn work_begins_within_the_share_that_the_board_has_granted() {
         None,
         "only what is asked for from outside is a task of the mesh"
     );
+    let at_once = quotas.wanted_shares(work, Gate::Asked, (now, wall));
+    assert_eq!(at_once.len(), 1, "a share that is used up is followed by the next one at once");
     let later = NodeTime(3_000);
     let wanted = quotas.wanted_shares(work, Gate::Asked, (later, wall));
     assert_eq!((wanted.len(), wanted[0].used.tasks), (1, 1), "that of the tasks is used up");

@@ -87,5 +87,7 @@ fn turn(task: &Task) -> ChatTurn {
         answer: texts.join("\n\n"),
         state: task.status.state,
         at: task.changed_at,
+        by: task.doer.as_ref().map(ToString::to_string),
+        questions: task.status.questions.clone(),
     }
 }

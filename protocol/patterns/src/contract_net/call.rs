@@ -20,7 +20,7 @@ use serde_json::{Map, json};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The most rejections that the end of a task names.
-const MAX_NAMED: usize = 8;
+pub(super) const MAX_NAMED: usize = 8;
 /// The validity of a bid that names none.
 const VALID: Duration = Duration::from_secs(60);
 

@@ -4,7 +4,7 @@
 
 use super::{
     AuctionStage, ContractNet, Effect, Event, Timer,
-    call::wake,
+    call::{MAX_NAMED, wake},
     record::{BiddingRound, CandidateRecord, CandidateResult},
 };
 use crate::{AuctionPhase, AuctionView, Candidate};
@@ -131,8 +131,24 @@ impl ContractNet {
         if self.place_search.is_busy() && self.auction.max_queue_ms > 0 && !is_last_round {
             return self.join_queue(event);
         }
-        self.last_failure.get_or_insert_with(|| "no bids".to_owned());
+        if self.last_failure.is_none() {
+            self.last_failure = Some(self.why_no_bids());
+        }
         self.another_round(at, event)
+    }
+
+    /// That nobody has bid, with the reason of each that has said one.
+    fn why_no_bids(&self) -> String {
+        let candidates = self.record.rounds.last().map(|round| round.candidates.as_slice());
+        let said = candidates.unwrap_or_default().iter().filter_map(|candidate| {
+            let why = candidate.why.as_ref().filter(|_| candidate.fate == CandidateResult::NoBid)?;
+            Some(format!("{}: {why}", candidate.agent))
+        });
+        let said: Vec<_> = said.take(MAX_NAMED).collect();
+        match said.is_empty() {
+            true => "no bids".to_owned(),
+            false => format!("no bids ({})", said.join("; ")),
+        }
     }
 
     /// Waits for a place.

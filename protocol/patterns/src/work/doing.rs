@@ -97,6 +97,9 @@ pub struct Doing {
     /// The bound that the running turn has passed, with the figures: it may end with a result, and do nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over_budget: Option<String>,
+    /// The agent to which the chat could not be handed over, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_handed: Option<(AgentId, String)>,
     /// The terms of the auction that follows if its own brain fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     auction: Option<Auction>,
@@ -159,6 +162,7 @@ impl Doing {
             is_queued: false,
             held: None,
             over_budget: None,
+            not_handed: None,
             auction: None,
             says: Vec::new(),
             log: TurnLog::default(),
@@ -345,6 +349,12 @@ impl Doing {
 
     fn take_line(&mut self, line: Progress, event: &Event) -> Vec<Effect> {
         match line {
+            // A brain that asks again after it was told would do so without end.
+            Progress::Handoff(asked)
+                if let Some((_, why)) = self.not_handed.clone().filter(|(to, _)| *to == asked.to) =>
+            {
+                self.fail(why)
+            }
             Progress::Status { message } => self.task.ownership.status(TaskState::Working, message),
             Progress::Artifact { artifact, append, last_chunk } => {
                 if self.context.is_some() {

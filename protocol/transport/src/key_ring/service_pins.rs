@@ -7,7 +7,7 @@ use protocol::{
 use std::{
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -58,14 +58,18 @@ impl ServicePins {
         let draft = file.with_extension(format!("{}.new", std::process::id()));
         let text = serde_json::to_vec(identity)
             .map_err(|error| Problem::new(Reason::Internal, error.to_string()))?;
+        // No key of its own may have been written there.
+        let folder = file
+            .parent()
+            .map_or(Ok(()), |folder| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder));
         let mut options = fs::OpenOptions::new();
-        let written = options.write(true).create(true).truncate(true).mode(0o600).open(&draft).and_then(
-            |mut draft_file| {
-                draft_file.write_all(&text)?;
-                draft_file.sync_all()?;
-                fs::rename(&draft, &file)
-            },
-        );
+        let opened =
+            folder.and_then(|()| options.write(true).create(true).truncate(true).mode(0o600).open(&draft));
+        let written = opened.and_then(|mut draft_file| {
+            draft_file.write_all(&text)?;
+            draft_file.sync_all()?;
+            fs::rename(&draft, &file)
+        });
         written.map_err(|error| {
             Problem::new(
                 Reason::StoreUnavailable,

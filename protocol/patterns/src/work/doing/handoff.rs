@@ -84,6 +84,7 @@ impl Doing {
         let several = several.then(|| "a chat goes on with one agent: hand it over to one".to_owned());
         if let Some(why) = several.or_else(|| self.why_not_handed_over(first)) {
             let turn = self.task.turn;
+            self.not_handed = Some((first.to.clone(), why.clone()));
             for asked in handoffs {
                 self.task.pending.refuse_handoff(asked, turn, why.clone());
             }
@@ -311,6 +312,7 @@ impl Doing {
         let why = self.task.pending.why_unanswered(&handed.id).unwrap_or_else(|| "no answer".to_owned());
         if handed.is_new && !handed.is_taken {
             let reason = format!("{} can't be reached: {why}", handed.to);
+            self.not_handed = Some((handed.to, reason.clone()));
             return self.takes_chat_back(returned(handed.by, reason));
         }
         self.task.pending.take_results();
