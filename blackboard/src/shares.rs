@@ -12,9 +12,12 @@ use protocol::{
     routes,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 use store::{Batch, Expectation, Key, Lane, SharedStore, Write};
 use transport::operation::{Caller, Operation, OperationInfo, Service};
+
+/// How far the clock of an agent may be ahead of the board's.
+const SKEW: Duration = Duration::from_secs(300);
 
 /// Takes a share of a quota for the calling agent, or gives the rest of one back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,6 +125,13 @@ impl Service<LeaseShare> for Board {
         let Principal::Agent(agent) = &by.principal else {
             return Err(Problem::new(Reason::Forbidden, "only an agent takes a share of a quota"));
         };
+        let (now, per) = (self.spaces().wall(), wanted.per);
+        // A window that begins soon may be asked for by a clock that is a little ahead.
+        let windows = [now, now.plus(SKEW)].map(|at| per.window(at).label);
+        if wanted.window > windows[1] {
+            let why = format!("window: {} has not begun; it is {} here", wanted.window, windows[0]);
+            return Err(Problem::new(Reason::InvalidField, why).with("field", "window"));
+        }
         lease(self.store(), agent, wanted).await
     }
 }

@@ -126,7 +126,7 @@ impl Amount {
 
     /// What is left after `other`, never less than nothing.
     #[must_use]
-    fn minus(self, other: Self) -> Self {
+    pub fn minus(self, other: Self) -> Self {
         self.zip(other, u64::saturating_sub)
     }
 

@@ -339,7 +339,7 @@ impl Agent {
 
     /// The number of tasks that go on without a person, and soon.
     pub fn unfinished(&self) -> u32 {
-        let goes_on = |phase| !matches!(phase, WorkPhase::AwaitsPerson | WorkPhase::Paused);
+        let goes_on = |phase| !matches!(phase, WorkPhase::AwaitsPerson | WorkPhase::Paused | WorkPhase::Held);
         self.conversations.count_work(goes_on)
     }
 

@@ -70,6 +70,8 @@ impl Gate {
 pub(crate) struct ClosedQuota {
     /// Which, how much, and when it opens again.
     pub(crate) why: String,
+    /// Which, and when it opens again, for a task that waits.
+    pub(crate) wait: String,
     pub(crate) opens: WallTime,
     /// Whether work waits until then.
     pub(crate) waits: bool,
@@ -150,6 +152,11 @@ pub struct QuotaStatus {
 /// The quotas of an agent and of its mesh.
 pub(crate) struct Quotas {
     counted: Vec<CountedQuota>,
+    /// What the tasks that wait were told.
+    told: BTreeMap<ConversationId, String>,
+    /// Whether a timer is set to look at them again, and whether the board is being asked for shares that they need.
+    looks: bool,
+    asks: bool,
     /// The tasks that are about to begin, in one go.
     starting: Vec<Expense>,
     /// What is being recorded.
@@ -179,6 +186,8 @@ struct HeldShare {
     granted: Amount,
     used_by_all: Amount,
     at: NodeTime,
+    /// What this agent had used when it asked.
+    used: Amount,
     /// Whether the board had nothing more to give.
     is_last: bool,
 }
@@ -275,7 +284,8 @@ impl Quotas {
             counted.collect::<Vec<_>>()
         };
         let counted = of(own, false).into_iter().chain(of(of_mesh, true)).collect();
-        Self { counted, starting: Vec::new(), pending: BTreeMap::new() }
+        let (told, starting, pending) = Default::default();
+        Self { counted, told, looks: false, asks: false, starting, pending }
     }
 
     /// Counts what was recorded in the present month.
@@ -335,6 +345,40 @@ impl Quotas {
         closed
     }
 
+    /// Whether `conversation` is to be told what it waits for: it was told something else, or nothing.
+    pub(crate) fn tell(&mut self, conversation: &ConversationId, wait: &str) -> bool {
+        let is_known = self.told.get(conversation).is_some_and(|told| told == wait);
+        if !is_known {
+            self.told.insert(conversation.clone(), wait.to_owned());
+        }
+        !is_known
+    }
+
+    /// Forgets what tasks were told that are not there.
+    pub(crate) fn forget(&mut self, is_open: impl Fn(&ConversationId) -> bool) {
+        self.told.retain(|conversation, _| is_open(conversation));
+    }
+
+    /// Whether a timer is to be set to look at the tasks that wait.
+    pub(crate) fn look(&mut self) -> bool {
+        !std::mem::replace(&mut self.looks, true)
+    }
+
+    /// The timer has fired.
+    pub(crate) fn looked(&mut self) {
+        (self.looks, self.asks) = (false, false);
+    }
+
+    /// Whether the board is to be asked for the shares that tasks wait for.
+    pub(crate) fn ask(&mut self) -> bool {
+        !std::mem::replace(&mut self.asks, true)
+    }
+
+    /// The board has answered.
+    pub(crate) fn answered(&mut self) {
+        self.asks = false;
+    }
+
     /// What was about to begin is recorded from here on, or waits for a place.
     pub(crate) fn started(&mut self) {
         self.starting.clear();
@@ -351,7 +395,12 @@ impl Quotas {
             let limits = gate.limits(counted)?;
             let key = counted.window_of(work.capability, work.requester)?;
             let (why, opens) = self.why_closed(counted, limits, &key, now)?;
-            Some(ClosedQuota { why, opens, waits: counted.quota.reached == WhenReached::Wait })
+            let (name, ends) = (counted.name(&key), counted.quota.per.window(now).ends);
+            let wait = match opens == ends {
+                true => format!("{name} is used up, and opens again at {ends}"),
+                false => format!("waits for a share of {name}"),
+            };
+            Some(ClosedQuota { why, wait, opens, waits: counted.quota.reached == WhenReached::Wait })
         });
         closed.max_by_key(|closed| (!closed.waits, closed.opens))
     }
@@ -374,7 +423,7 @@ impl Quotas {
         if !counted.is_of_mesh {
             return used_up(used);
         }
-        let soon = now.plus(FRESH).min(ends);
+        let soon = now.plus(ASK_AGAIN).min(ends);
         match held.and_then(|window| window.share) {
             None => Some((format!("{name}: this agent has no share of it, as the board can't be reached"), soon)),
             Some(share) if limits.has_left(share.granted, used) => None,
@@ -454,7 +503,7 @@ impl Quotas {
                 *window = CountedWindow { label, ..CountedWindow::default() };
             }
             let is_last = !counted.quota.limits().has_left(granted, used);
-            window.share = Some(HeldShare { granted, used_by_all, at: now, is_last });
+            window.share = Some(HeldShare { granted, used_by_all, at: now, used, is_last });
             let level = counted.quota.limits().level(used_by_all);
             notices.extend(counted.announce(&key, level, used_by_all, wall));
         }
@@ -491,7 +540,7 @@ impl Quotas {
             let status = |(key, window): (Option<Principal>, Option<&CountedWindow>)| {
                 let share = window.and_then(|window| window.share);
                 let used = self.used(counted, window, &key);
-                let all = share.map(|share| share.used_by_all);
+                let all = share.map(|share| share.used_by_all.plus(used.minus(share.used)));
                 QuotaStatus {
                     quota: counted.name(&key),
                     limits,

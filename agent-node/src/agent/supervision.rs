@@ -22,6 +22,8 @@ const MAX_RESTARTS: usize = 5;
 const WINDOW: Duration = Duration::from_secs(60);
 /// The pause before the first restart; it doubles with each in the window.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// How often the board is asked for shares of quotas for one message.
+const MOST_SHARES: u32 = 16;
 /// The number of panics after which a message is refused, or a signal is passed over.
 const MAX_PANICS: u32 = 2;
 
@@ -142,19 +144,24 @@ impl AgentActor {
         ctx: &mut Context<Self>,
     ) -> tokio::sync::oneshot::Receiver<AckResult> {
         let (reply, answer) = self.expect_reply();
-        // The board is asked first for the shares of quotas that it needs.
+        self.decide(message, reply, MOST_SHARES, ctx);
+        answer
+    }
+
+    /// Passes a message to the engine. The board is asked first for the shares of quotas that it needs, `left` times at most: what it
+    /// gives may be used up by others that came at the same time.
+    fn decide(&mut self, message: IncomingMessage, reply: ReplyTo, left: u32, ctx: &mut Context<Self>) {
         let now = (self.parts.clock.node(), self.parts.clock.wall());
         let wanted = self.agent.as_ref().map(|agent| agent.wanted_shares(&message, now)).unwrap_or_default();
-        if wanted.is_empty() {
-            self.feed_message(message, reply, ctx);
-        } else {
-            let asked = lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
-            ctx.spawn(asked.into_actor(self).map(move |shares, this, ctx| {
-                this.feed(Input::SharesGranted(shares), ctx);
-                this.feed_message(message, reply, ctx);
-            }));
+        if wanted.is_empty() || left == 0 {
+            return self.feed_message(message, reply, ctx);
         }
-        answer
+        let asked = lease_all(self.parts.transports.board.clone(), self.me.clone(), wanted);
+        ctx.spawn(asked.into_actor(self).map(move |shares, this, ctx| {
+            let left = if shares.is_empty() { 0 } else { left - 1 };
+            this.feed(Input::SharesGranted(shares), ctx);
+            this.decide(message, reply, left, ctx);
+        }));
     }
 
     fn feed_message(&mut self, message: IncomingMessage, reply: ReplyTo, ctx: &mut Context<Self>) {

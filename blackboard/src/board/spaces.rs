@@ -116,6 +116,10 @@ impl SpaceStore {
         }))
     }
 
+    pub(crate) fn wall(&self) -> protocol::time::WallTime {
+        self.0.clock.wall()
+    }
+
     /// The spaces that `reader` is a member of; `default` is always there.
     pub async fn spaces(&self, reader: &Reader) -> Result<Vec<Space>, Problem> {
         self.configure().await?;

@@ -131,6 +131,8 @@ pub enum WorkPhase {
     AwaitsPerson,
     /// It goes on after a pause.
     Paused,
+    /// It has not begun: it waits for a quota, and takes no place.
+    Held,
 }
 
 /// An auction, for the queue of those that wait for a place.

@@ -55,6 +55,10 @@ impl Agent {
     }
 
     pub(super) fn take_shares(&mut self, shares: Vec<GrantedShare>, cx: &mut Context<'_>) {
+        // A board that can't be reached is asked again when it is time to look.
+        if !shares.is_empty() {
+            self.quotas.answered();
+        }
         let notices = self.quotas.granted(shares, (cx.world.now(), cx.wall()));
         for notice in notices {
             cx.observe(Observation::Quota(notice));
@@ -64,21 +68,15 @@ impl Agent {
 
     /// It is time to look again at the turns that a quota keeps waiting. The board is asked first for the shares that they need.
     pub(super) fn look_at_held(&mut self, cx: &mut Context<'_>) {
-        let now = (cx.world.now(), cx.wall());
-        let specs = self.turns.held().filter_map(|id| self.conversations.get(id)?.task.as_ref());
-        let mut wanted: Vec<ShareRequest> = Vec::new();
-        for spec in specs.map(|row| &row.task.spec) {
-            let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
-            let more = self.quotas.wanted_shares(work, Gate::Held, now);
-            wanted.extend(more.into_iter().filter(|request| !wanted.contains(request)).collect::<Vec<_>>());
-        }
-        match wanted.is_empty() {
-            true => self.turns.release_held(),
-            false => cx.out.push(Output::AskShares(wanted)),
+        self.quotas.looked();
+        if !self.ask_for_held(cx) {
+            self.turns.release_held();
         }
     }
 
     pub(super) fn give_back_shares(&mut self, cx: &mut Context<'_>) {
+        let conversations = &self.conversations;
+        self.quotas.forget(|id| conversations.get(id).is_some());
         let given = self.quotas.give_back(cx.world.now());
         if !given.is_empty() {
             cx.out.push(Output::AskShares(given));
@@ -116,9 +114,8 @@ impl Agent {
         match (own.into_iter().chain(of_mesh).max_by_key(|closed| !closed.waits), fate) {
             (None, fate) => Ok((fate, None)),
             (Some(closed), Fate::Do { is_bound, .. }) if closed.waits => {
-                Ok((Fate::Do { is_queued: true, is_bound }, Some(closed.why)))
+                Ok((Fate::Do { is_queued: true, is_bound }, Some(closed.wait)))
             }
-            (Some(closed), fate) if closed.waits && fate != Fate::Host => Ok((fate, None)),
             (Some(closed), _) => Err(closed.problem(cx.wall())),
         }
     }
@@ -165,17 +162,40 @@ impl Agent {
             let spec = &row.filter(is_new)?.task.spec;
             let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
             match conversations.phase(id) {
-                Some(WorkPhase::Paused) => quotas.start_held(work, wall),
+                Some(WorkPhase::Held) => quotas.start_held(work, wall),
                 _ => quotas.closed(work, Gate::Begun, wall),
             }
         });
         quotas.started();
         let Some(first) = held.iter().map(|(_, closed)| closed.opens).min() else { return };
         for (conversation, closed) in held {
-            self.events.push(&conversation, None, EventKind::TurnHeld { turn: 1, why: closed.why });
+            // It is told once what it waits for.
+            if self.quotas.tell(&conversation, &closed.wait) {
+                self.events.push(&conversation, None, EventKind::TurnHeld { turn: 1, why: closed.wait });
+            }
         }
-        let after = wall.until(first).min(LOOK);
-        self.timers.set(after.max(Duration::from_millis(10)), TimerPurpose::QuotaOpens, cx);
+        self.ask_for_held(cx);
+        if self.quotas.look() {
+            let after = wall.until(first).min(LOOK).max(Duration::from_millis(10));
+            self.timers.set(after, TimerPurpose::QuotaOpens, cx);
+        }
+    }
+
+    /// Asks the board for the shares that tasks wait for, unless it was asked just now. Returns whether it does.
+    fn ask_for_held(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = (cx.world.now(), cx.wall());
+        let specs = self.turns.held().filter_map(|id| self.conversations.get(id)?.task.as_ref());
+        let mut wanted: Vec<ShareRequest> = Vec::new();
+        for spec in specs.map(|row| &row.task.spec) {
+            let work = NewWork { capability: spec.capability.as_ref(), requester: &spec.root };
+            let more = self.quotas.wanted_shares(work, Gate::Held, now).into_iter();
+            wanted.extend(more.filter(|request| !wanted.contains(request)).collect::<Vec<_>>());
+        }
+        let asks = !wanted.is_empty() && self.quotas.ask();
+        if asks {
+            cx.out.push(Output::AskShares(wanted));
+        }
+        asks
     }
 }
 

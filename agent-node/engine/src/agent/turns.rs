@@ -115,7 +115,7 @@ impl Agent {
             let conversation = self.conversations.get(&id);
             let row = conversation.and_then(|conversation| conversation.task.as_ref());
             if row.is_some_and(|row| row.task.status.state == TaskState::Submitted) {
-                let was_held = self.conversations.phase(&id) == Some(WorkPhase::Paused);
+                let was_held = self.conversations.phase(&id) == Some(WorkPhase::Held);
                 self.events.push(&id, None, EventKind::TurnStarted { turn, was_held });
             }
         }
@@ -169,7 +169,7 @@ impl Agent {
     /// waits.
     pub(super) fn has_free_turn(&self, id: &ConversationId) -> bool {
         let own = u32::from(self.conversations.phase(id) == Some(WorkPhase::Active));
-        let is_held = self.conversations.phase(id) == Some(WorkPhase::Paused);
+        let is_held = self.conversations.phase(id) == Some(WorkPhase::Held);
         !is_held && self.turns.would_start() && self.taken_places().saturating_sub(own) < self.max_parallel()
     }
 }

@@ -31,7 +31,7 @@ impl Conversation {
 
     /// Whether the step begins its work: the first one does, unless a quota makes it wait.
     fn begins_task(&self) -> bool {
-        let is_held = self.pattern.view().work == Some(WorkPhase::Paused);
+        let is_held = self.pattern.view().work == Some(WorkPhase::Held);
         let waited = |handled: &HandledEvent| {
             matches!(handled.event.what, EventKind::TurnStarted { was_held: true, .. })
         };

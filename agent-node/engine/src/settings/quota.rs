@@ -60,8 +60,8 @@ impl TryFrom<String> for QuotaRequester {
         match text.as_str() {
             "*" => Ok(Self::Each),
             name => match Principal::try_from(name.to_owned()) {
-                Ok(principal) => Ok(Self::One(principal)),
-                Err(_) => Err(format!("must be `*` or a name such as user:alice, got {name:?}")),
+                Ok(principal @ Principal::User(_)) => Ok(Self::One(principal)),
+                _ => Err(format!("must be `*` or a name such as user:alice, got {name:?}")),
             },
         }
     }
@@ -109,6 +109,8 @@ impl Quota {
             Some(("capability", "is for quotas of an agent"))
         } else if !of_mesh && self.requester.is_some() {
             Some(("requester", "is for `mesh: { quotas: … }`"))
+        } else if limits.tokens == Some(0) {
+            Some(("tokens", "must be at least 1"))
         } else if limits.tasks == Some(0) {
             Some(("tasks", "must be at least 1"))
         } else if limits.cost.is_some_and(|cost| cost.micros() == 0) {

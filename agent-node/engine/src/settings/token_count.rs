@@ -12,6 +12,7 @@ pub struct TokenCount(pub u64);
 enum TokenCountForm {
     Number(u64),
     Text(String),
+    Other(serde::de::IgnoredAny),
 }
 
 impl TryFrom<TokenCountForm> for TokenCount {
@@ -20,6 +21,9 @@ impl TryFrom<TokenCountForm> for TokenCount {
         match form {
             TokenCountForm::Number(number) => Ok(Self(number)),
             TokenCountForm::Text(text) => text.try_into(),
+            TokenCountForm::Other(_) => {
+                Err("must be a number of tokens, such as 200000, 200k or 1.5M".to_owned())
+            }
         }
     }
 }

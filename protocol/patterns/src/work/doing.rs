@@ -805,10 +805,10 @@ impl Doing {
         let is_thinking = self.is_thinking || self.task.checks.runs_turn();
         if self.declines.is_some() || self.task.ownership.has_ended() {
             None
+        } else if self.held.is_some() {
+            Some(WorkPhase::Held)
         } else if self.waits_for_context() || is_thinking && does_host_work() {
             Some(WorkPhase::AwaitsAgents)
-        } else if self.held.is_some() {
-            Some(WorkPhase::Paused)
         } else if is_thinking || self.task.turn == 0 && self.kind != WorkKind::LoneRequest {
             Some(WorkPhase::Active)
         } else if self.pauses.is_paused() {
