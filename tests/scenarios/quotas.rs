@@ -201,3 +201,27 @@ async fn others_see_what_was_done_for_them_alone() {
     let refused = call(Method::POST, &format!("{}/board/shares", mesh.url), Some(&share)).await;
     assert_eq!(refused.status, 403, "only agents take shares: {refused:?}");
 }
+
+#[tokio::test]
+async fn many_at_once_are_taken_within_a_quota_of_the_mesh_and_wait_in_order_beyond_it() {
+    let dir = directory();
+    let quotas = "mesh:\n  quotas: [{ tasks: 12, per: month, reached: wait }]\n";
+    let team = format!("{quotas}agents:\n{}", agent(dir.path(), "digger-01", ", bid: { maxParallel: 4 }"));
+    let mesh = Process::up(&team).await;
+    let digger = mesh.agent("digger-01");
+    // A share is one task: each asks for the next one at once.
+    let sent = futures_util::future::join_all((0..15).map(|_| digger.send(dig(1)))).await;
+    let done = eventually("twelve are done", async || {
+        let mut states = Vec::new();
+        for id in &sent {
+            states.push(state(&digger.task(id).await));
+        }
+        (states.iter().filter(|state| *state == "completed").count() == 12).then_some(states)
+    })
+    .await;
+    assert_eq!(done.iter().filter(|state| *state == "submitted").count(), 3, "{done:?}");
+    // What waits is told once.
+    let waiting = sent.iter().zip(&done).find(|(_, state)| *state == "submitted").unwrap().0;
+    let task = digger.task(waiting).await;
+    assert!(message(&task).starts_with("queued: the quota per month of the mesh is used up"), "{task:#}");
+}
