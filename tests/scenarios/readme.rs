@@ -91,7 +91,7 @@ async fn the_commands_of_getting_started_run_as_shown() {
     assert!(outputs.len() >= 9, "{outputs:?}");
     assert!(dir.path().join("library/src/main.rs").exists());
     let greeted = outputs.iter().position(|output| output.trim() == "Hello from greeter");
-    assert!(greeted.is_some_and(|at| outputs[at + 1].contains("greeter")), "{outputs:?}");
+    assert!(greeted.is_some_and(|at| outputs[at - 1].contains("greeter")), "{outputs:?}");
     assert!(outputs.iter().any(|output| output.contains("completed")), "{outputs:?}");
 }
 
