@@ -5,6 +5,7 @@ use engine::{GrantedShare, QuotaNotice, ShareRequest};
 use protocol::{
     ids::{AgentId, Digest},
     principal::Principal,
+    problem::{Problem, Reason},
     quota::QuotaLevel,
     signal::{Signal, SignalType},
     time::WallTime,
@@ -46,8 +47,8 @@ pub(super) async fn announce(board: Blackboard, me: AgentId, notice: QuotaNotice
     }
 }
 
-/// Asks the board for each share, or gives it back. Those that it does not answer in time are left out, and those that were given
-/// back: they are free again when their window ends at the latest.
+/// Asks the board for each share, or gives it back, until it does not answer. What was given back, and what it does not answer, is left
+/// out; a share that it does not take back is free again when its window ends.
 pub(super) async fn lease_all(
     board: Blackboard,
     me: AgentId,
@@ -63,12 +64,17 @@ pub(super) async fn lease_all(
             used: request.used,
             gives_back: request.gives_back,
         };
-        match tokio::time::timeout(PATIENCE, board.call(&me, lease)).await {
-            Ok(Ok(share)) => {
-                granted.push(GrantedShare { request, granted: share.granted, used_by_all: share.used_by_all })
+        let answer = tokio::time::timeout(PATIENCE, board.call(&me, lease)).await;
+        let silent = |_| Problem::new(Reason::BlackboardUnavailable, "the board did not answer in time");
+        match answer.map_err(silent).flatten() {
+            Ok(_) if request.gives_back => {}
+            Ok(share) => {
+                granted.push(GrantedShare { request, granted: share.granted, used_by_all: share.used_by_all });
             }
-            Ok(Err(problem)) => tracing::warn!(agent = %me, %problem, "no share of a quota"),
-            Err(_) => tracing::warn!(agent = %me, "no share of a quota: the board did not answer in time"),
+            Err(problem) => {
+                tracing::warn!(agent = %me, %problem, "no share of a quota");
+                break;
+            }
         }
     }
     granted

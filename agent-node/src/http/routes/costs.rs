@@ -34,7 +34,9 @@ pub async fn get(
 ) -> Result<HttpResponse, Refusal> {
     let local = node.default_agent(&request)?.clone();
     let now = node.clock.wall();
-    let since = since(query.since.as_deref(), now)?;
+    // Nothing older is kept.
+    let kept = i64::try_from(node.limits.keep_costs_ms).unwrap_or(i64::MAX);
+    let since = since(query.since.as_deref(), now)?.max(WallTime(now.0.saturating_sub(kept)));
     let sees_all = *by == Principal::local_user() && is_persons(&request, &by);
     let requester = (!sees_all).then(|| Principal::clone(&by));
     let quotas = quotas(&node, &local, requester.as_ref()).await;

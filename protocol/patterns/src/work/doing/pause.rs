@@ -82,11 +82,14 @@ impl Doing {
         self.task.ownership.show_status(Status { is_pause: true, ..Status::new(TaskState::Working, message) })
     }
 
+    /// Whether nothing goes on here but the work of other agents.
+    pub(super) fn only_waits(&self) -> bool {
+        !self.is_working() && !self.task.pending.waits_for_person()
+    }
+
     /// Shows the pause of an agent that works for this task, and its end, while the task only waits.
     pub(super) fn show_pause_of_doer(&mut self, by: &Principal, update: &TaskUpdate) -> Vec<Effect> {
-        let only_waits = !self.is_working() && !self.task.pending.waits_for_person();
-        let status = update.status.as_ref().filter(|status| status.is_pause && only_waits);
-        match status {
+        match &update.status {
             Some(status) if self.task.pending.request_of(by, &update.task_id).is_some() => {
                 self.task.ownership.show_status(status.clone())
             }
