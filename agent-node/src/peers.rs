@@ -39,7 +39,9 @@ pub struct Peer {
 pub enum Absence {
     /// Its lease is over, or it has drained, or the registry does not know it: it may come back.
     Away { since: WallTime },
-    /// It has left, or has been away for longer than it may be.
+    /// It has been away for longer than it may be, and counts as left. It may come back.
+    Lapsed { since: WallTime },
+    /// It has left on purpose.
     Left,
 }
 
@@ -76,9 +78,8 @@ impl Peers {
     pub fn update(&self, mut peer: Peer) {
         let known_since = || self.all.get(&peer.card.agent_id)?.away_since;
         peer.away_since = match peer.absence {
-            None => None,
-            Some(Absence::Away { since }) => known_since().or(Some(since)),
-            Some(Absence::Left) => known_since(),
+            None | Some(Absence::Left) => None,
+            Some(Absence::Away { since } | Absence::Lapsed { since }) => known_since().or(Some(since)),
         };
         let id = peer.card.agent_id.clone();
         self.names.insert(id.as_str().to_ascii_lowercase());
@@ -99,7 +100,7 @@ impl Peers {
 
     /// The peers that have not left, and are not in `snapshot`.
     pub fn missing_from(&self, snapshot: &BTreeSet<AgentId>) -> BTreeSet<AgentId> {
-        let there = self.all.iter().filter(|peer| peer.absence != Some(Absence::Left));
+        let there = self.all.iter().filter(|peer| matches!(peer.absence, None | Some(Absence::Away { .. })));
         there.map(|peer| peer.key().clone()).filter(|id| !snapshot.contains(id)).collect()
     }
 
@@ -172,7 +173,7 @@ impl Peers {
             Some(peer) => match peer.absence {
                 None => PeerLocation::At(peer.card.endpoint.clone()),
                 Some(Absence::Away { since }) => PeerLocation::Away { since },
-                Some(Absence::Left) => PeerLocation::Left,
+                Some(Absence::Lapsed { .. } | Absence::Left) => PeerLocation::Left,
             },
             None => PeerLocation::Unknown,
         }

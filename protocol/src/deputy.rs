@@ -28,6 +28,8 @@ pub enum MeshOperation<'a> {
 impl Deputy {
     /// Refuses what the agent may not do, and what the principal at the root may not do itself.
     ///
+    /// Of signals about tasks a root that nothing proves reads none.
+    ///
     /// What an agent keeps for itself is shown to nobody else by the spaces. It is decided by its cause: the work for a principal is
     /// given what that principal has caused, the person whose mesh it is, or nobody.
     pub fn may(&self, operation: MeshOperation<'_>) -> Result<(), Problem> {
@@ -45,6 +47,12 @@ impl Deputy {
                 true => Ok(()),
                 false => Err(may::entry_not_found(&entry.id)),
             };
+        }
+        if let MeshOperation::ReadSignal(signal) = operation
+            && self.root.proof.is_none()
+            && signal.task_id.is_some()
+        {
+            return Err(self.named(no_signal(signal, &self.root.principal)));
         }
         principal_may(&root, operation).map_err(|problem| self.named(problem))
     }
@@ -74,9 +82,10 @@ fn principal_may(by: &Reader, operation: MeshOperation<'_>) -> Result<(), Proble
     match operation {
         MeshOperation::InSpace(verb, entry, space) => may(by, verb, entry, space),
         MeshOperation::ReadSignal(signal) if signal::may_see(&by.principal, signal) => Ok(()),
-        MeshOperation::ReadSignal(signal) => {
-            let message = format!("no signal {} that {} may see", signal.id, by.principal);
-            Err(Problem::new(Reason::Forbidden, message))
-        }
+        MeshOperation::ReadSignal(signal) => Err(no_signal(signal, &by.principal)),
     }
+}
+
+fn no_signal(signal: &Signal, by: &Principal) -> Problem {
+    Problem::new(Reason::Forbidden, format!("no signal {} that {by} may see", signal.id))
 }

@@ -46,6 +46,22 @@ pub struct HandedChat {
 }
 
 impl HandedChat {
+    /// What was said before, in at most about `most` bytes: the oldest is left out.
+    pub fn words(&self, most: usize) -> String {
+        let mut words = String::new();
+        for past in self.history.iter().rev().map(PastTask::words) {
+            if words.len() + past.len() > most {
+                return words;
+            }
+            words.insert_str(0, &past);
+        }
+        let summary = self.summary.trim_end();
+        match summary.is_empty() || words.len() + summary.len() > most {
+            true => words,
+            false => format!("{summary}\n{words}"),
+        }
+    }
+
     /// How it came to the agent, as a brain is told.
     pub fn handover(&self) -> ChatHandover {
         let (by, reason, summary) = (self.by.clone(), self.reason.clone(), self.summary.clone());

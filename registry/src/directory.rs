@@ -185,7 +185,7 @@ impl AgentDirectory {
         if row.exit.is_some() {
             return Ok(None);
         }
-        let exit = Some(ExitRecord { presence: reason.presence(), at: now });
+        let exit = Some(ExitRecord { presence: reason.presence(), at: now, has_lapsed: false });
         let events = vec![MembershipEvent::left(row, reason)];
         let written = vec![AgentRow { exit, ..row.clone() }];
         Ok(Some(DirectoryChange { written, events, floor: self.floor, ..DirectoryChange::default() }))
@@ -200,7 +200,8 @@ impl AgentDirectory {
             return Err(DirectoryError::Present(id.clone()));
         }
         // The next sweep deletes it. Until then those who follow the registry see that it has left.
-        let exit = Some(ExitRecord { presence: Presence::Departed, at: expiry::FORGOTTEN });
+        let exit =
+            Some(ExitRecord { presence: Presence::Departed, at: expiry::FORGOTTEN, has_lapsed: false });
         let written = vec![AgentRow { exit, ..row.clone() }];
         Ok(DirectoryChange { written, floor: self.floor, ..DirectoryChange::default() })
     }

@@ -61,6 +61,9 @@ pub struct AgentEntry {
     /// Its incarnation; grows with every registration of a new process.
     pub incarnation: u64,
     pub state: Presence,
+    /// Whether it counts as departed only because it has been away for longer than its card says: it may come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_lapsed: bool,
     /// Number of running tasks, from its last heartbeat.
     pub running: u32,
     /// Whether it accepts more work, from its last heartbeat.

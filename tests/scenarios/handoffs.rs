@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Notes what it is given in `given-AGENT`. What is said decides what it does: `route a=b b=c` hands the chat over, `hold` answers in
-/// two pieces with a gate between them, `ask` asks the person. Otherwise it says who it is.
+/// two pieces with a gate between them, `ask` asks the person. Otherwise it says who it is. `a#2=b` is for its second turn with these
+/// words.
 const BRAIN: &str = r#"
 import json, os, sys, time
 turn = json.loads(sys.stdin.readline())
@@ -23,16 +24,21 @@ DIR = os.path.dirname(os.path.abspath(__file__))
 def say(**line):
     print(json.dumps(line), flush=True)
 
-with open(os.path.join(DIR, "given-" + me), "a") as given:
+with open(os.path.join(DIR, "given-" + me), "a+") as given:
+    given.seek(0)
+    time_of = 1 + sum(json.loads(line)["said"] == said for line in given)
     context = turn.get("context", {})
     given.write(json.dumps({
         "said": said, "handover": turn.get("handover"), "answers": [answer["text"] for answer in turn.get("answers", [])],
         "history": [[past["description"], past.get("message")] for past in turn.get("history", [])],
         "turns": [[past["asked"], past.get("by"), past.get("message")] for past in context.get("turns", [])],
+        "summary": context.get("summary", ""),
     }) + "\n")
 refused = [answer["text"] for answer in turn.get("answers", []) if not answer["ok"]]
 routes = dict(pair.split("=") for pair in said.split() if "=" in pair)
-if refused:
+if f"{me}#{time_of}" in routes:
+    say(type="handoff", to=routes[f"{me}#{time_of}"], reason=f"{me} knows less")
+elif refused:
     say(type="done", message=f"{me} goes on itself: {refused[-1]}")
 elif turn.get("handover", {}).get("isBack") or turn["turn"] > 1 and "ask" not in said:
     say(type="done", message=f"{me} again")
@@ -127,6 +133,10 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     let turns = given(dir.path(), "billing-01");
     assert_eq!(turns[1]["turns"], json!([["route front-01=billing-01", null, message(&handed)]]));
     assert_eq!(turns[1]["history"], json!([]), "it has had a turn of this chat");
+    assert_eq!(
+        turns[1]["summary"], "The user: hello\nThe answer: front-01: hello\n",
+        "and knows what was before"
+    );
     assert_eq!(given(dir.path(), "front-01").len(), 2);
 
     // Handed on to a third, it goes there directly.
@@ -197,6 +207,17 @@ async fn agents_that_hand_a_message_to_each_other_end_in_a_failure_that_says_so(
     assert_eq!(say(&front, "c", "hello").await, "front-01: hello");
     let (code, _, errors) = node.as_person(&["context", "take-back", "c"]).await;
     assert!(code != 0 && errors.contains("has handed over no context"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_message_that_comes_back_can_go_to_the_same_agent_again() {
+    let dir = directory();
+    let node = Process::up(&team(dir.path())).await;
+    let front = node.agent("front-01");
+    let round =
+        "route front-01#1=billing-01 billing-01#1=shipping-01 shipping-01#1=front-01 front-01#2=billing-01";
+    assert_eq!(say(&front, "c", round).await, format!("billing-01: {round}"));
+    assert_eq!(given(dir.path(), "front-01").len(), 2);
 }
 
 #[tokio::test]
@@ -363,6 +384,8 @@ async fn a_model_hands_a_chat_over_with_a_tool_and_is_given_what_the_other_has_a
     );
     assert!(asked.contains("BEGIN DATA") && !asked.contains("\"calls\""), "{asked}");
     assert_eq!(answer("And in euro?").await, "Your bill is 7.");
+    let seen = stub.requests().pop().unwrap().body["messages"].to_string();
+    assert_eq!(seen.matches("My name is Ada.").count(), 1, "{seen}");
     assert_eq!(answer("bye").await, "Front speaking.");
     answer("Who are you?").await;
     let seen = stub.requests().pop().unwrap().body["messages"].to_string();

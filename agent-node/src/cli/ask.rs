@@ -172,6 +172,10 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         (None, false) => {
             found.retain(|artifact| !progress.has_shown(&artifact.artifact_id));
             artifacts::print(&found)?;
+            // The result stays what a pipe is given.
+            if end == Exit::Done && !message.is_empty() && !ask.quiet {
+                output::note(&message);
+            }
         }
     }
     if let Some(figures) = done["metadata"][EXTENSION]["overBudget"].as_str().filter(|_| end == Exit::Done) {

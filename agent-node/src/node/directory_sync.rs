@@ -105,7 +105,7 @@ impl UnconfirmedPeers {
             let due: Vec<_> = self.due.extract_if(.., |_, at| *at <= next).collect();
             for (agent, _) in due {
                 let absence = if let PeerLocation::Away { .. } = peers.locate(&agent) {
-                    Absence::Left
+                    Absence::Lapsed { since: clock::wall_time() }
                 } else {
                     self.due.insert(agent.clone(), next + peers.may_be_away(&agent));
                     Absence::Away { since: clock::wall_time() }
@@ -140,6 +140,7 @@ fn peer(entry: &AgentEntry) -> Peer {
     let absence = match entry.state {
         Presence::Alive | Presence::Suspect => None,
         Presence::Dead => Some(Absence::Away { since: seen_at(entry) }),
+        Presence::Departed if entry.has_lapsed => Some(Absence::Lapsed { since: seen_at(entry) }),
         Presence::Departed => Some(Absence::Left),
     };
     Peer {

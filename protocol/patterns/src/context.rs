@@ -7,7 +7,7 @@
 use crate::{ChunkRange, session::seat};
 use protocol::{
     compaction::{Compaction, KeptTurns},
-    handoff::Handover,
+    handoff::{HandedChat, Handover},
     ids::{AgentId, ConversationId, Digest},
     principal::Principal,
     task::{TaskSpec, TaskTerms},
@@ -143,6 +143,9 @@ fn named(key: &Value) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContextHead {
+    /// What was said before the context came to this agent, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    before: String,
     /// The lines about them.
     old: String,
     /// How many have no line any more.
@@ -233,10 +236,11 @@ impl ContextStart {
         }
         turns.extend(base.map(|base| base.conversation));
         turns.reverse();
-        let mut summary = head.old.clone();
+        let mut summary = head.before.clone();
         if head.dropped > 0 {
-            summary.insert_str(0, &format!("- {} turns before these\n", head.dropped));
+            summary.push_str(&format!("- {} turns before these\n", head.dropped));
         }
+        summary.push_str(&head.old);
         summary.extend(lines.into_iter().rev());
         Self { head, summary, turns, handover: None }
     }
@@ -295,9 +299,14 @@ pub struct ContextEntry {
 }
 
 impl TaskContext {
-    /// What is added when the task ends with `turn`; nothing if it has not begun.
-    pub(super) fn entry(&self, turn: EndedTurn) -> Option<ContextEntry> {
-        let head = self.start.as_ref()?.head.clone();
+    /// What is added when the task ends with `turn`; nothing if it has not begun. The first turn of a chat that was handed over keeps
+    /// what was said before.
+    pub(super) fn entry(&self, turn: EndedTurn, handed: Option<&HandedChat>) -> Option<ContextEntry> {
+        let start = self.start.as_ref()?;
+        let mut head = start.head.clone();
+        if let Some(handed) = handed.filter(|_| start.is_empty()) {
+            head.before = handed.words(MAX_OLD);
+        }
         Some(ContextEntry { name: self.name.clone(), head, turn })
     }
 }

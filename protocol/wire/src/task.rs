@@ -224,3 +224,11 @@ pub struct PastTask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
+
+impl PastTask {
+    /// What was asked and how it was answered, a line each.
+    pub fn words(&self) -> String {
+        let answer = self.message.as_deref().unwrap_or_else(|| self.state.word());
+        format!("The user: {}\nThe answer: {answer}\n", self.description)
+    }
+}

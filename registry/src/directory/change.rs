@@ -36,6 +36,9 @@ pub struct ExitRecord {
     pub presence: Presence,
     /// The time of its exit.
     pub at: NodeTime,
+    /// Whether it counts as departed only because it has been away for longer than its card says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_lapsed: bool,
 }
 
 /// Why an agent left, as in `agent.left` signals.

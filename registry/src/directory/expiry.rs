@@ -63,7 +63,8 @@ impl AgentDirectory {
                     if exit.presence == Presence::Dead
                         && now.since(exit.at) >= agent.row.card.may_be_away() =>
                 {
-                    let exit = Some(ExitRecord { presence: Presence::Departed, at: exit.at });
+                    let exit =
+                        Some(ExitRecord { presence: Presence::Departed, at: exit.at, has_lapsed: true });
                     left.push(AgentRow { exit, ..agent.row.clone() });
                 }
                 Some(_) => {}
@@ -95,7 +96,7 @@ impl AgentDirectory {
         for id in expired {
             let Some(agent) = self.agents.get(&id) else { continue };
             let reason = Departure::Expired;
-            let exit = Some(ExitRecord { presence: reason.presence(), at: now });
+            let exit = Some(ExitRecord { presence: reason.presence(), at: now, has_lapsed: false });
             change.written.push(AgentRow { exit, ..agent.row.clone() });
             change.events.push(MembershipEvent::left(&agent.row, reason));
         }

@@ -61,6 +61,7 @@ impl TrackedAgent {
             card: self.row.card.clone(),
             incarnation: self.row.incarnation,
             state: self.presence(),
+            has_lapsed: self.row.exit.as_ref().is_some_and(|exit| exit.has_lapsed),
             running: self.liveness.running,
             accepting: self.liveness.accepting && self.row.exit.is_none(),
             last_seen_ms: u64::try_from(now.since(self.liveness.last_seen).as_millis()).unwrap_or(u64::MAX),

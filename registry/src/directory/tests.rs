@@ -76,6 +76,8 @@ fn an_agent_that_is_away_has_left_when_its_time_is_over_or_a_person_says_so() {
         [left, away, left],
         "its card says 30 s; 2 min are meant if it does not"
     );
+    let lapsed = |name: &str| directory.get(&id(name), NodeTime(31_000)).unwrap().has_lapsed;
+    assert_eq!((lapsed("a"), lapsed("c")), (true, false), "one was away too long, the other left on purpose");
     let change = directory.forget(&id("b")).unwrap();
     assert!(change.events.is_empty());
     directory.apply(change, NodeTime(32_000));

@@ -251,9 +251,7 @@ fn message_of_handed_chat<'a>(
     let mut message = note("handed message", &[("by", by), ("content", &fenced(&text))]);
     let mut before = handover.summary.clone();
     for past in &request.prompt.history {
-        let _ = write!(before, "\nThe user: {}\n", past.description);
-        let answer = past.message.as_deref().unwrap_or_else(|| past.state.word());
-        let _ = writeln!(before, "The answer: {answer}");
+        let _ = write!(before, "\n{}", past.words());
     }
     if request.prompt.context.as_ref().is_none_or(|context| context.turns.is_empty()) {
         let told = format!("Why it was handed over: {}\n\n{}", handover.reason, before.trim_start());

@@ -721,7 +721,7 @@ impl Doing {
         let by = self.handed_away().map(|handed| handed.to.clone());
         let has_begun = self.task.turn > 0 || by.is_some();
         let turn = EndedTurn { checkpoints, bytes, summary, by, ..EndedTurn::new(&spec.terms, said) };
-        self.context.as_ref().filter(|_| has_begun)?.entry(turn)
+        self.context.as_ref().filter(|_| has_begun)?.entry(turn, spec.handed.as_deref())
     }
 
     /// Keeps the beginning of what it says: a line about the turn has it.
@@ -759,7 +759,9 @@ impl Doing {
             },
             Payload::TaskUpdate(update) => match self.task.pending.take_questions(by, update, None) {
                 true => self.show_questions(""),
-                false if self.only_waits() && update.status.as_ref().is_some_and(|status| status.is_pause) => {
+                false
+                    if self.only_waits() && update.status.as_ref().is_some_and(|status| status.is_pause) =>
+                {
                     self.show_pause_of_doer(by, update)
                 }
                 false => self.show_progress_of_doer(by, update, event),

@@ -14,6 +14,7 @@ use protocol::{
     message::{self, Payload},
     principal::{Principal, RootProof, SenderProof, TaskRoot},
     problem::{Problem, Reason},
+    task::TaskOrigin,
 };
 use serde_json::{json, value::RawValue};
 use std::collections::BTreeMap;
@@ -158,7 +159,8 @@ pub(crate) fn requester(incoming: &IncomingMessage, epoch: Option<u64>) -> Optio
     })
 }
 
-/// The principal at the root of a request, and how it was proved: an agent may name both, a user is it.
+/// The principal at the root of a request, and how it was proved: an agent may name both, a user is it. A trigger that acts as
+/// nobody proves nobody.
 pub(crate) fn root(
     message: &IncomingMessage,
     on_behalf_of: Option<Principal>,
@@ -169,7 +171,11 @@ pub(crate) fn root(
             let TaskRoot { principal, proof } = TaskRoot::named_by(by, root, proof);
             (principal, proof)
         }
-        (by, _) => (by.clone(), Some(RootProof::of(by, message.proof))),
+        (by, _) => {
+            let is_nobodys = message.proof == SenderProof::Address
+                && matches!(message.origin.as_deref(), Some(TaskOrigin::Trigger { .. }));
+            (by.clone(), Some(RootProof::of(by, message.proof)).filter(|_| !is_nobodys))
+        }
     }
 }
 
