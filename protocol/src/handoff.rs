@@ -46,10 +46,10 @@ pub struct HandedChat {
 }
 
 impl HandedChat {
-    /// What was said before, in at most about `most` bytes: the oldest is left out.
-    pub fn words(&self, most: usize) -> String {
+    /// The summary and what was said after it, in at most about `most` bytes: the oldest is left out.
+    pub fn words(&self, history: &[PastTask], most: usize) -> String {
         let mut words = String::new();
-        for past in self.history.iter().rev().map(PastTask::words) {
+        for past in history.iter().rev().map(PastTask::words) {
             if words.len() + past.len() > most {
                 return words;
             }

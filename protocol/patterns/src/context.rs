@@ -7,7 +7,7 @@
 use crate::{ChunkRange, session::seat};
 use protocol::{
     compaction::{Compaction, KeptTurns},
-    handoff::{HandedChat, Handover},
+    handoff::Handover,
     ids::{AgentId, ConversationId, Digest},
     principal::Principal,
     task::{TaskSpec, TaskTerms},
@@ -301,11 +301,11 @@ pub struct ContextEntry {
 impl TaskContext {
     /// What is added when the task ends with `turn`; nothing if it has not begun. The first turn of a chat that was handed over keeps
     /// what was said before.
-    pub(super) fn entry(&self, turn: EndedTurn, handed: Option<&HandedChat>) -> Option<ContextEntry> {
+    pub(super) fn entry(&self, turn: EndedTurn, spec: &TaskSpec) -> Option<ContextEntry> {
         let start = self.start.as_ref()?;
         let mut head = start.head.clone();
-        if let Some(handed) = handed.filter(|_| start.is_empty()) {
-            head.before = handed.words(MAX_OLD);
+        if let Some(handed) = spec.handed.as_ref().filter(|_| start.is_empty()) {
+            head.before = handed.words(&spec.history, MAX_OLD);
         }
         Some(ContextEntry { name: self.name.clone(), head, turn })
     }

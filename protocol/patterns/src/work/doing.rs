@@ -721,7 +721,7 @@ impl Doing {
         let by = self.handed_away().map(|handed| handed.to.clone());
         let has_begun = self.task.turn > 0 || by.is_some();
         let turn = EndedTurn { checkpoints, bytes, summary, by, ..EndedTurn::new(&spec.terms, said) };
-        self.context.as_ref().filter(|_| has_begun)?.entry(turn, spec.handed.as_deref())
+        self.context.as_ref().filter(|_| has_begun)?.entry(turn, spec)
     }
 
     /// Keeps the beginning of what it says: a line about the turn has it.

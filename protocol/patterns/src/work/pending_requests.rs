@@ -174,14 +174,16 @@ pub(super) enum Expiry {
 
 impl PendingRequests {
     /// Whether `ask` of turn number `turn` is to be sent; not if the same was asked under its id and has its answer, or is noted.
-    /// Fails if the task has used its id for another request. A turn that runs again after a crash may repeat its requests.
+    /// Fails if the task has used its id for another request. A turn that runs again after a crash may repeat its requests, and a
+    /// later turn may hand the chat to the same agent again.
     pub(super) fn check_id(&mut self, ask: &Progress, turn: u32) -> Result<bool, String> {
         let (Some(id), Some(content)) = (ask.request_id(), ask.request_content()) else { return Ok(true) };
         let noted = self.noted.iter().find(|noted| noted.request_id() == Some(id));
         let noted = noted.and_then(Progress::request_content).map(|content| UsedId { turn, content });
         let open = self.open.iter().find(|open| open.id == *id);
         let open = open.map(|open| UsedId { turn: open.key.0, content: open.content });
-        match noted.or(open).or_else(|| self.answered.get(id).copied()) {
+        let used = noted.or(open).or_else(|| self.answered.get(id).copied());
+        match used.filter(|used| used.turn == turn || !matches!(ask, Progress::Handoff(_))) {
             Some(used) if used.content != content => Err(format!(
                 "request id {id:?}: turn {} has used it for another request; each request needs an id of its own",
                 used.turn
