@@ -21,6 +21,9 @@ pub enum Answer {
         decision: Decision,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// The arguments with which the call is approved, if they are others than those of the question.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        values: Option<Map<String, Value>>,
         /// Of an approval that goes on to another agent: that a person made it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         proof: Option<Box<ApprovalProof>>,
@@ -28,6 +31,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// A decision.
+    pub fn decide(decision: Decision, reason: Option<String>) -> Self {
+        Self::Decision { decision, reason, values: None, proof: None }
+    }
+
     /// A text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
@@ -48,10 +56,19 @@ impl Answer {
         if let Self::Decision { decision, .. } = self { Some(*decision) } else { None }
     }
 
+    /// The arguments with which it approves a call, if they are others than those of the question.
+    pub fn edited(&self) -> Option<&Map<String, Value>> {
+        if let Self::Decision { decision: Decision::Approve, values, .. } = self {
+            values.as_ref()
+        } else {
+            None
+        }
+    }
+
     /// Proves that the person with `key` made it, if it approves `question`.
     pub fn prove_by(&mut self, key: &PersonKey, question: &Question) {
-        if let Self::Decision { decision: Decision::Approve, proof, .. } = self {
-            *proof = Some(Box::new(key.approve(question)));
+        if let Self::Decision { decision: Decision::Approve, values, proof, .. } = self {
+            *proof = Some(Box::new(key.approve(question, values.as_ref())));
         }
     }
 
@@ -60,7 +77,7 @@ impl Answer {
         if let Self::Decision { proof, .. } = self { proof.as_deref() } else { None }
     }
 
-    /// The answer in the member `answer` of a `task-answer`: a text, a form's values, or `{decision, reason}`.
+    /// The answer in the member `answer` of a `task-answer`: a text, a form's values, or `{decision, reason, values}`.
     pub fn from_json(value: &Value) -> Result<Self, String> {
         match value {
             Value::String(text) => Ok(Self::Text(text.clone())),
@@ -74,7 +91,11 @@ impl Answer {
                 let reason = members.get("reason").and_then(Value::as_str).map(str::to_owned);
                 let proof = members.get("proof").map(ApprovalProof::deserialize).transpose();
                 let proof = proof.map_err(|error| format!("proof: {error}"))?.map(Box::new);
-                Ok(Self::Decision { decision, reason, proof })
+                let values = members.get("values").map(|values| match values {
+                    Value::Object(values) => Ok(values.clone()),
+                    other => Err(format!("values must be an object, got {other}")),
+                });
+                Ok(Self::Decision { decision, reason, values: values.transpose()?, proof })
             }
             Value::Object(members) => Ok(Self::Values(members.clone())),
             other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
@@ -88,10 +109,11 @@ impl Answer {
         match self {
             Self::Text(text) => text.clone().into(),
             Self::Values(values) => Value::Object(values.clone()),
-            Self::Decision { decision, reason, proof } => {
+            Self::Decision { decision, reason, values, proof } => {
                 let mut members = Map::from_iter([("decision".to_owned(), serde_json::json!(decision))]);
                 members.extend(proof.as_ref().map(|proof| ("proof".to_owned(), serde_json::json!(proof))));
                 members.extend(reason.clone().map(|reason| ("reason".to_owned(), reason.into())));
+                members.extend(values.clone().map(|values| ("values".to_owned(), values.into())));
                 Value::Object(members)
             }
         }
@@ -101,6 +123,15 @@ impl Answer {
     pub fn check(&self, question: &Question) -> Result<(), String> {
         let id = &question.id;
         match (question.kind, self) {
+            (_, Self::Decision { decision: Decision::Deny, values: Some(_), .. }) => {
+                Err(format!("question {id}: what is denied has no values"))
+            }
+            (QuestionKind::Approval, Self::Decision { values: Some(_), .. }) if !question.editable => Err(
+                format!("question {id} can't be approved with other arguments: approve or deny it as it is"),
+            ),
+            (QuestionKind::Approval, Self::Decision { values: Some(values), .. }) => {
+                check_members(question.schema.as_ref(), values).map_err(|why| format!("question {id}: {why}"))
+            }
             (_, Self::Decision { decision: Decision::Deny, .. })
             | (QuestionKind::Approval, Self::Decision { .. })
             | (QuestionKind::Text | QuestionKind::Credential, Self::Text(_)) => Ok(()),
@@ -118,19 +149,26 @@ impl Answer {
     }
 }
 
-/// Checks the values of a form against the flat part of its schema: `required`, and of each property `type` and `enum`.
+/// Checks the values of a form against the flat part of its schema: no others than it has, and [`check_members`].
 fn check_form(schema: Option<&Value>, values: &Map<String, Value>) -> Result<(), String> {
+    if let Some(properties) = schema.and_then(|schema| schema["properties"].as_object())
+        && let Some(name) = values.keys().find(|name| !properties.contains_key(*name))
+    {
+        let known: Vec<_> = properties.keys().map(String::as_str).collect();
+        return Err(format!("{name} is unknown; there are {}", known.join(", ")));
+    }
+    check_members(schema, values)
+}
+
+/// Checks values against the flat part of a schema: `required`, and of each property `type` and `enum`.
+fn check_members(schema: Option<&Value>, values: &Map<String, Value>) -> Result<(), String> {
     let schema = schema.unwrap_or(&Value::Null);
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     if let Some(missing) = required.into_iter().find(|name| values.get(*name).is_none_or(Value::is_null)) {
         return Err(format!("{missing} is required"));
     }
-    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
     for (name, value) in values {
-        let Some(property) = properties.get(name) else {
-            let known: Vec<_> = properties.keys().map(String::as_str).collect();
-            return Err(format!("{name} is unknown; there are {}", known.join(", ")));
-        };
+        let property = &schema["properties"][name];
         let is_of_type = match property["type"].as_str() {
             Some("string") => value.is_string(),
             Some("boolean") => value.is_boolean(),

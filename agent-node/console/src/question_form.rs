@@ -11,6 +11,9 @@ use serde_json::Value;
 /// The prefix of the fields of a form that a question asks for.
 pub const VALUE: &str = "value.";
 
+/// The field with the arguments of a call, which the viewer may change.
+pub const ARGUMENTS: &str = "arguments";
+
 /// Where a question is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct AskedAt<'a> {
@@ -64,6 +67,7 @@ fn fields(question: &Question) -> Markup {
     html! {
         @match question.kind {
             QuestionKind::Approval => {
+                @if question.editable { (editor(question)) }
                 label { "Reason" span.hint { "the agent is told it if you deny" } input type="text" name="reason" maxlength="2000"; }
                 div.actions {
                     button.primary type="submit" name="decision" value="approve" { "Approve" }
@@ -89,6 +93,20 @@ fn fields(question: &Question) -> Markup {
                 }
                 label { "Your answer" textarea name="text" required {} }
                 (send())
+            }
+        }
+    }
+}
+
+/// The arguments of the call, to be changed.
+fn editor(question: &Question) -> Markup {
+    let arguments = question.shown_call().map(|call| format!("{:#}", call["args"])).unwrap_or_default();
+    html! {
+        details {
+            summary { "Approve with other arguments" }
+            label {
+                "The arguments, as JSON" span.hint { "what stands here is what is called" }
+                textarea.code name=(ARGUMENTS) rows="8" spellcheck="false" { (arguments) }
             }
         }
     }

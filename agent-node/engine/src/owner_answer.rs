@@ -137,11 +137,14 @@ pub(crate) fn check_relayed(
         None => conversation.pattern.view().questions,
     };
     let asked = answer.question_id.as_ref().and_then(|id| open.iter().find(|asked| asked.id == id.as_str()));
+    if let (Some(asked), Some(_)) = (asked, said.edited()) {
+        said.check(asked).map_err(invalid)?;
+    }
     let is_proven = match approval {
         None => false,
         Some(RelayedApproval::ByTrustedAgent) => true,
         Some(RelayedApproval::SignedFor(digest)) => {
-            asked.is_some_and(|asked| approval_digest(asked) == digest)
+            asked.is_some_and(|asked| approval_digest(asked, said.edited()) == digest)
         }
     };
     if is_proven {
@@ -203,7 +206,7 @@ mod tests {
             agent.reply(reply).unwrap().map(drop).map_err(|problem| problem.reason)
         };
         let signed = |digest| Some(RelayedApproval::SignedFor(digest));
-        let (right, other) = (approval_digest(open), Digest::of(b"other"));
+        let (right, other) = (approval_digest(open, None), Digest::of(b"other"));
         assert_eq!(approve(Some(&open.id), None), Err(Reason::Forbidden));
         assert_eq!(approve(Some(&open.id), signed(other)), Err(Reason::Forbidden));
         assert_eq!(approve(None, signed(right)), Err(Reason::NotAwaitingAnswer));

@@ -128,6 +128,8 @@ const NEXT_LIST: Duration = Duration::from_secs(10);
 const MAX_SERVER_FAILURES: usize = 5;
 /// How often a task asks its user to log in at a server.
 const MAX_LOGINS: usize = 5;
+/// The largest schema of arguments that a question carries, bytes. Without it any object is taken, and the tool says what is wrong.
+const MAX_SHOWN_SCHEMA: usize = 16 << 10;
 /// The code of a call of a model that was stopped before its end.
 const CUT: &str = "cut";
 
@@ -416,10 +418,11 @@ impl LlmBrain {
                 }
             }
             LoopAction::Report(progress) => turn.send(progress).await,
-            LoopAction::Approve { id, text, call } => {
+            LoopAction::Approve { id, text, call, schema } => {
                 let call = json!({ "name": call.name, "args": call.arguments });
-                let kind = QuestionKind::Approval;
-                let question = Question { kind, call: Some(call), ..Question::new(id, text) };
+                let editable = schema.is_some();
+                let schema = schema.filter(|schema| schema.to_string().len() <= MAX_SHOWN_SCHEMA);
+                let question = Question { editable, schema, ..Question::approval(id, text, call) };
                 turn.send(Progress::Question(question)).await;
             }
             LoopAction::Usage { model, usage, end } => {

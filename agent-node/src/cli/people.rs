@@ -45,10 +45,10 @@ pub(super) struct AnswerArgs {
     #[arg(long)]
     deny: bool,
     /// Why, beside `--approve` or `--deny`.
-    #[arg(long, conflicts_with_all = ["text", "values"])]
+    #[arg(long, conflicts_with = "text")]
     reason: Option<String>,
-    /// The values of a form, as a JSON object.
-    #[arg(long, value_name = "JSON", conflicts_with_all = ["approve", "deny"], value_parser = object)]
+    /// The values of a form, as a JSON object; beside `--approve` the arguments in place of those of the call.
+    #[arg(long, value_name = "JSON", conflicts_with = "deny", value_parser = object)]
     values: Option<Map<String, Value>>,
     #[command(flatten)]
     at: AtArgs,
@@ -157,6 +157,7 @@ pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), 
     let open = open_questions(&found.task);
     let mut body = match (text, values) {
         (Some(text), _) => json!({ "text": text }),
+        (None, Some(values)) if approve => json!({ "decision": "approve", "values": values }),
         (None, Some(values)) => json!({ "values": values }),
         (None, None) => json!({ "decision": if approve && !deny { "approve" } else { "deny" } }),
     };

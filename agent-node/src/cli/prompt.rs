@@ -143,13 +143,26 @@ async fn ask_person(question: &Question) -> Result<Option<Answer>, CliError> {
 
 /// Asks for a decision, and for the reason of a denial: without one a gate ends its session.
 async fn ask_decision(question: &Question) -> io::Result<Option<Result<Answer, String>>> {
-    let Some(line) = read_line(prompt(question.kind)).await? else { return Ok(None) };
+    let shown = if question.editable { EDITABLE } else { prompt(question.kind) };
+    let Some(line) = read_line(shown).await? else { return Ok(None) };
+    if question.editable && ["e", "edit"].contains(&line.to_ascii_lowercase().as_str()) {
+        let Some(line) = read_line("the arguments, as a JSON object: ").await? else { return Ok(None) };
+        return Ok(Some(edited(question, &line)));
+    }
     let mut answer = parse(question, &line);
     if let Ok(Answer::Decision { decision: Decision::Deny, reason: reason @ None, .. }) = &mut answer {
         let Some(line) = read_line("why? (Enter gives no reason) ").await? else { return Ok(None) };
         *reason = Some(line).filter(|line| !line.is_empty());
     }
     Ok(Some(answer))
+}
+
+/// The approval with the arguments in `line`.
+fn edited(question: &Question, line: &str) -> Result<Answer, String> {
+    let values = serde_json::from_str(line).map_err(|error| format!("must be a JSON object: {error}"))?;
+    let answer =
+        Answer::Decision { decision: Decision::Approve, reason: None, values: Some(values), proof: None };
+    answer.check(question).map(|()| answer)
 }
 
 /// Asks for the values of a form, one after the other.
@@ -221,6 +234,9 @@ pub(super) fn describe_whole(question: &Question) -> String {
     fields.fold(describe(question), |text, field| text + &field)
 }
 
+/// The prompt of an approval whose arguments may be changed.
+const EDITABLE: &str = "approve? (y, n, n and why, or e to change the arguments) ";
+
 fn prompt(kind: QuestionKind) -> &'static str {
     match kind {
         QuestionKind::Approval => "approve? (y, n, or n and why) ",
@@ -250,7 +266,7 @@ fn decision(line: &str) -> Result<Answer, String> {
         "n" | "no" => Decision::Deny,
         _ => return Err("y approves, n denies, `n REASON` says why".to_owned()),
     };
-    Ok(Answer::Decision { decision, reason, proof: None })
+    Ok(Answer::decide(decision, reason))
 }
 
 /// The option that `line` names, itself or by its number.

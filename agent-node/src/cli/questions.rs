@@ -43,7 +43,7 @@ pub(super) async fn prove(client: &MeshClient, endpoint: &str, task: &Value, ans
     let questions = open_questions(task);
     let asked = questions.iter().find(|asked| answer["questionId"] == asked.id.as_str());
     if let (Some(asked), Some(key)) = (asked, client.person(endpoint).await) {
-        answer["proof"] = json!(key.approve(asked));
+        answer["proof"] = json!(key.approve(asked, answer["values"].as_object()));
     }
 }
 

@@ -112,7 +112,7 @@ impl MeshApi {
         if let (Some(person), true) = (&self.person, body["decision"] == "approve")
             && let Some(person) = person(endpoint.to_owned()).await
         {
-            body["proof"] = json!(person.approve(question));
+            body["proof"] = json!(person.approve(question, body["values"].as_object()));
         }
         self.post(endpoint, &answer_path(task), &body).await
     }

@@ -75,6 +75,9 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
         // Any other answer may be a credential.
         EventKind::Answered { by, question: Some(_), answer, .. } => {
             let (state, reason) = match answer {
+                Answer::Decision { decision, reason: None, values: Some(_), .. } => {
+                    (decision.word(), Some("with other arguments"))
+                }
                 Answer::Decision { decision, reason, .. } => (decision.word(), reason.as_deref()),
                 Answer::Text(_) | Answer::Values(_) => ("answered", None),
             };

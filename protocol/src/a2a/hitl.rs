@@ -159,7 +159,7 @@ fn decisions(decided: Vec<HitlApproval>, asked: &[&Question]) -> Result<Vec<(Str
         }
         let decision = if approved { Decision::Approve } else { Decision::Deny };
         let reason = rejection_reason.filter(|reason| !approved && !reason.trim().is_empty());
-        if by_id.insert(id.clone(), Answer::Decision { decision, reason, proof: None }).is_some() {
+        if by_id.insert(id.clone(), Answer::decide(decision, reason)).is_some() {
             return Err(format!("approval {id:.80} is decided twice"));
         }
     }
@@ -202,11 +202,8 @@ mod tests {
             answers(&json!({ "type": "tool_approval_response", "approvals": list }), &asked)
         };
         let decided = of(&[&yes, &no]).unwrap();
-        assert_eq!(decided[1].1, Answer::Decision { decision: Decision::Approve, reason: None, proof: None });
-        assert_eq!(
-            decided[0].1,
-            Answer::Decision { decision: Decision::Deny, reason: Some("why".to_owned()), proof: None }
-        );
+        assert_eq!(decided[1].1, Answer::decide(Decision::Approve, None));
+        assert_eq!(decided[0].1, Answer::decide(Decision::Deny, Some("why".to_owned())));
         for (list, why) in [
             (vec![&yes], "mv is not decided"),
             (vec![&yes, &yes, &no], "decided twice"),

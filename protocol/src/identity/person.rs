@@ -11,7 +11,7 @@ use crate::{
     time::WallTime,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use std::fmt;
 
 /// How a ticket begins.
@@ -51,9 +51,9 @@ impl PersonKey {
         format!("{TICKET_PREFIX}{}-{}", now.0, signature(&self.0, &ticket_statement(authority, now)))
     }
 
-    /// The approval of `question`.
-    pub fn approve(&self, question: &Question) -> ApprovalProof {
-        let digest = approval_digest(question);
+    /// The approval of `question`, with other arguments than its own if there are `edited` ones.
+    pub fn approve(&self, question: &Question, edited: Option<&Map<String, Value>>) -> ApprovalProof {
+        let digest = approval_digest(question, edited);
         ApprovalProof { question: digest, signature: signature(&self.0, &approval_statement(&digest)) }
     }
 }
@@ -88,9 +88,12 @@ impl PersonPublicKey {
     }
 }
 
-/// The digest of what a person approves: the question's id, text and call.
-pub fn approval_digest(question: &Question) -> Digest {
-    let judged = json!({ "id": question.id, "text": question.text, "call": question.call });
+/// The digest of what a person approves: the question's id, text and call, and the arguments in place of the call's own.
+pub fn approval_digest(question: &Question, edited: Option<&Map<String, Value>>) -> Digest {
+    let mut judged = json!({ "id": question.id, "text": question.text, "call": question.call });
+    if let Some(edited) = edited {
+        judged["edited"] = json!(edited);
+    }
     Digest::of(canonical(&judged).as_bytes())
 }
 
@@ -139,8 +142,8 @@ mod tests {
     fn an_approval_holds_for_its_question_only() {
         let person = PersonKey::of_token("mesh-person-a");
         let question = Question { call: Some(json!({ "name": "rm" })), ..Question::new("q-1", "delete?") };
-        let proof = person.approve(&question);
-        assert!(person.public().has_approved(&proof) && proof.question == approval_digest(&question));
+        let proof = person.approve(&question, None);
+        assert!(person.public().has_approved(&proof) && proof.question == approval_digest(&question, None));
         assert!(!PersonKey::of_token("mesh-person-b").public().has_approved(&proof));
         let others = [
             Question { id: "q-2".into(), ..question.clone() },
@@ -148,8 +151,8 @@ mod tests {
             Question { call: Some(json!({ "name": "ls" })), ..question.clone() },
         ];
         for other in others {
-            assert!(approval_digest(&other) != proof.question, "{other:?}");
-            let forged = ApprovalProof { question: approval_digest(&other), ..proof.clone() };
+            assert!(approval_digest(&other, None) != proof.question, "{other:?}");
+            let forged = ApprovalProof { question: approval_digest(&other, None), ..proof.clone() };
             assert!(!person.public().has_approved(&forged));
         }
         let json = serde_json::to_value(&proof).unwrap();

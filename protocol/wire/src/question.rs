@@ -120,6 +120,10 @@ pub struct Question {
     /// The call that an approval is about: `{"name": …, "args": …}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Value>,
+    /// Whether a person may approve the call with other arguments: the answer then has them as `values`. A `schema` says what they
+    /// must be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub editable: bool,
     /// When it is no longer open (RFC 3339); never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<WallTime>,
@@ -229,7 +233,12 @@ impl Question {
             Self { schema: None, .. } if is(QuestionKind::Form) => {
                 Err("a form needs a \"schema\"".to_owned())
             }
-            Self { schema: Some(_), .. } if !is(QuestionKind::Form) => misplaced("schema", "a form"),
+            Self { editable: true, call, .. } if !is(QuestionKind::Approval) || call.is_none() => {
+                misplaced("editable", "the approval of a call")
+            }
+            Self { schema: Some(_), editable: false, .. } if !is(QuestionKind::Form) => {
+                misplaced("schema", "a form, and an approval that is editable")
+            }
             Self { call: Some(_), .. } if !is(QuestionKind::Approval) => misplaced("call", "an approval"),
             // What a person approves is shown by these two.
             Self { call: Some(call), .. } if !is_call(call) => {

@@ -104,6 +104,8 @@ pub(super) enum LoopAction {
         text: String,
         /// The call, whose arguments the decision is about.
         call: ToolCall,
+        /// The schema of other arguments with which it may be approved; `None` if it is to be approved as it is.
+        schema: Option<Value>,
     },
     /// A call of a model has ended.
     Usage {
@@ -245,6 +247,16 @@ struct CountedRequest {
     tokens: u64,
     /// How often in a row it counted no more although more was sent.
     still: u32,
+}
+
+/// What becomes of a call that a person has approved with other arguments.
+enum EditedFate {
+    /// It is made.
+    Made,
+    /// A hook is to be asked first.
+    AsksHook,
+    /// It is not made, and why.
+    Refused(String),
 }
 
 /// A count stands still if it grows by no more than this.
@@ -460,10 +472,10 @@ impl AgentLoop {
 
     /// Brings a call that has no result closer to it.
     fn take_up(&mut self, call: &ToolCall, actions: &mut Vec<LoopAction>, asks: &mut Vec<LoopAction>) {
-        let Some(tool) = self.tools.get(&call.name).map(|tool| tool.kind.clone()) else {
+        let Some(LoopTool { spec, kind }) = self.tools.get(&call.name).cloned() else {
             return self.finish(call, ToolResult::error(prompts::unknown_tool(&call.name)), actions);
         };
-        let LoopToolKind::Server { server, name, is_repeatable, permission, .. } = tool else {
+        let LoopToolKind::Server { server, name, is_repeatable, permission, .. } = kind else {
             return self.take_up_mesh(call, actions, asks);
         };
         if permission == ToolPermission::Denied {
@@ -496,7 +508,23 @@ impl AgentLoop {
         if let Some((id, text)) = question {
             let refusal = match self.answers.get(&id) {
                 // Words decide nothing.
-                Some(answer) if answer.decision == Some(Decision::Approve) => None,
+                Some(answer) if answer.decision == Some(Decision::Approve) => {
+                    match answer.values.clone().filter(|_| starts == 0) {
+                        Some(values) => {
+                            let approved = ToolCall { arguments: values, ..call.clone() };
+                            match self.approve_edited(approved, &spec.schema, actions) {
+                                EditedFate::Made => None,
+                                EditedFate::Refused(why) => Some(ToolResult::error(why).of_person()),
+                                EditedFate::AsksHook => {
+                                    let event =
+                                        HookEvent::Before { server, tool: name, call: self.made(call) };
+                                    return self.ask_hook(call.id.clone(), event, actions);
+                                }
+                            }
+                        }
+                        None => None,
+                    }
+                }
                 Some(answer) => {
                     let refused = if starts == 0 { prompts::denied } else { prompts::not_repeated };
                     Some(ToolResult::error(refused(&answer.text)).of_person())
@@ -505,7 +533,8 @@ impl AgentLoop {
                     Some(ToolResult::error(prompts::nobody_to_ask(&text)))
                 }
                 None => {
-                    let ask = LoopAction::Approve { id, text, call: call.clone() };
+                    let schema = (starts == 0).then_some(spec.schema);
+                    let ask = LoopAction::Approve { id, text, call: call.clone(), schema };
                     return self.ask_others(call, ask, actions, asks);
                 }
             };
@@ -517,7 +546,34 @@ impl AgentLoop {
         }
         // The intent is durable before the call is made.
         self.record(TranscriptRecord::Started { call: call.id.clone() }, actions);
-        self.start(server, name, call, actions);
+        let made = self.made(call);
+        self.start(server, name, &made, actions);
+    }
+
+    /// The call as it is made.
+    fn made(&self, call: &ToolCall) -> ToolCall {
+        self.transcript.call(&call.id).map_or_else(|| call.clone(), CallRecord::made)
+    }
+
+    /// Takes the arguments with which a person has approved a call: they must fit its schema, and a hook may deny them.
+    fn approve_edited(
+        &mut self,
+        approved: ToolCall,
+        schema: &Value,
+        actions: &mut Vec<LoopAction>,
+    ) -> EditedFate {
+        if self.transcript.call(&approved.id).is_some_and(|call| call.edited.is_none()) {
+            let fits = OutputSchema::of_request(schema.clone())
+                .map_or(Ok(()), |schema| schema.check_value(&Value::Object(approved.arguments.clone())));
+            if let Err(why) = fits {
+                return EditedFate::Refused(prompts::edited_amiss(&why));
+            }
+            let ToolCall { id, arguments, .. } = approved.clone();
+            self.record(TranscriptRecord::Edited { call: id, arguments }, actions);
+        }
+        let edited = self.transcript.call(&approved.id).and_then(|call| call.edited.as_ref());
+        let is_allowed = edited.is_none_or(|edited| edited.is_allowed);
+        if self.limits.hooks.before && !is_allowed { EditedFate::AsksHook } else { EditedFate::Made }
     }
 
     fn ask_hook(&mut self, call: String, event: HookEvent, actions: &mut Vec<LoopAction>) {
@@ -533,8 +589,14 @@ impl AgentLoop {
         if id == END {
             return self.end_checked(verdict, actions);
         }
-        let Some(call) = self.transcript.call(id).map(|call| call.call.clone()) else { return };
+        let Some(record) = self.transcript.call(id) else { return };
+        let (call, is_edited) = (record.call.clone(), record.edited.is_some());
         match (self.held.remove(id), verdict) {
+            // What a person has approved is called, or nothing.
+            (None, HookVerdict::Arguments(_)) if is_edited => {
+                let reason = "It wants other arguments than those that a person has approved.";
+                self.finish(&call, ToolResult::error(prompts::hook_denied(&call.name, reason)), actions);
+            }
             (None, HookVerdict::Deny(reason)) => {
                 self.finish(&call, ToolResult::error(prompts::hook_denied(&call.name, &reason)), actions);
             }
@@ -714,6 +776,10 @@ impl AgentLoop {
         actions: &mut Vec<LoopAction>,
     ) {
         let error = result.is_error.then_some(TOOL_ERROR);
+        if let Some(edited) = self.transcript.call(&call.id).and_then(|call| call.edited.as_ref()) {
+            result.text = prompts::edited(&edited.arguments, &result.text);
+            result.is_from_person = true;
+        }
         actions.push(LoopAction::Report(self.tool_use(call, took, error)));
         // Pieces of artifacts and pages of signals are bounded already.
         let is_bounded = [READ_ARTIFACT, READ_SIGNALS].contains(&call.name.as_str());
@@ -1051,7 +1117,7 @@ impl AgentLoop {
             is_refused |= problem.is_some();
             let problem = problem.or_else(|| (at >= MAX_CALLS).then(|| prompts::too_many_calls(MAX_CALLS)));
             let starts = u32::from(problem.is_none() && self.starts_at_once(&call));
-            CallRecord { call, checked: None, starts, result: problem.map(ToolResult::error) }
+            CallRecord { call, checked: None, edited: None, starts, result: problem.map(ToolResult::error) }
         });
         let calls: Vec<_> = calls.collect();
         let starting: Vec<_> =

@@ -13,7 +13,7 @@ use protocol::{
     ids::{Capability, Digest},
     task::TaskTerms,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 const SYSTEM: &str = include_str!("prompts/system.md");
@@ -505,6 +505,15 @@ pub(super) fn hook_denied_end(reason: &str) -> String {
 
 pub(super) fn denied(reason: &str) -> String {
     note("denied", &[("reason", reason)])
+}
+
+/// The result of a call that a person has approved with other arguments.
+pub(super) fn edited(arguments: &Map<String, Value>, result: &str) -> String {
+    note("edited", &[("arguments", &Value::Object(arguments.clone()).to_string()), ("result", result)])
+}
+
+pub(super) fn edited_amiss(why: &str) -> String {
+    note("edited amiss", &[("why", why)])
 }
 
 pub(super) fn nobody_to_ask(question: &str) -> String {

@@ -23,6 +23,8 @@ pub(super) enum TranscriptRecord {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Map<String, Value>>,
     },
+    /// A person has approved a call with other arguments.
+    Edited { call: String, arguments: Map<String, Value> },
     /// A hook has allowed the newest answer, or says why the turn does not end with it.
     #[serde(rename_all = "camelCase")]
     EndChecked {
@@ -220,6 +222,9 @@ pub(super) struct CallRecord {
     /// What a hook has said of it; set if it has allowed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) checked: Option<CheckedCall>,
+    /// With what a person has approved it; absent if as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) edited: Option<EditedCall>,
     /// How often it was started.
     #[serde(default)]
     pub(super) starts: u32,
@@ -236,10 +241,22 @@ pub(super) struct CheckedCall {
     pub(super) arguments: Option<Map<String, Value>>,
 }
 
+/// A call that a person has approved with other arguments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EditedCall {
+    pub(super) arguments: Map<String, Value>,
+    /// Whether a hook has allowed them.
+    #[serde(default)]
+    pub(super) is_allowed: bool,
+}
+
 impl CallRecord {
-    /// The call as it is made: with the arguments that a hook has named.
+    /// The call as it is made: with the arguments that a person has named, else with those of a hook.
     pub(super) fn made(&self) -> ToolCall {
-        let arguments = self.checked.as_ref().and_then(|checked| checked.arguments.clone());
+        let edited = self.edited.as_ref().map(|edited| edited.arguments.clone());
+        let arguments =
+            edited.or_else(|| self.checked.as_ref().and_then(|checked| checked.arguments.clone()));
         ToolCall { arguments: arguments.unwrap_or_else(|| self.call.arguments.clone()), ..self.call.clone() }
     }
 }
@@ -290,7 +307,15 @@ impl Transcript {
             }
             TranscriptRecord::Checked { call, arguments } => {
                 if let Some(call) = self.call_mut(&call) {
-                    call.checked = Some(CheckedCall { arguments });
+                    match &mut call.edited {
+                        Some(edited) => edited.is_allowed = true,
+                        None => call.checked = Some(CheckedCall { arguments }),
+                    }
+                }
+            }
+            TranscriptRecord::Edited { call, arguments } => {
+                if let Some(call) = self.call_mut(&call) {
+                    call.edited = Some(EditedCall { arguments, is_allowed: false });
                 }
             }
             TranscriptRecord::EndChecked { denied } => {
@@ -548,6 +573,7 @@ pub(super) mod tests {
                 extra: None,
             },
             checked: None,
+            edited: None,
             starts: 1,
             result: Some(ToolResult::text(*text)),
         };

@@ -1,6 +1,6 @@
 //! An answer out of the fields of a form.
 
-use console::question_form::VALUE;
+use console::question_form::{ARGUMENTS, VALUE};
 use protocol::{
     problem::{Problem, Reason},
     question::{Answer, Decision, Question, QuestionKind},
@@ -41,10 +41,24 @@ impl FormFields {
                     other => return Err(invalid(format!("{other:?} is no decision: approve or deny"))),
                 };
                 let reason = Some(self.get("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
-                Answer::Decision { decision, reason, proof: None }
+                let edited = question.editable && decision == Decision::Approve;
+                let values = edited.then(|| self.edited(question)).transpose().map_err(invalid)?.flatten();
+                Answer::Decision { decision, reason, values, proof: None }
             }
             QuestionKind::Form => Answer::Values(self.values(question.schema.as_ref()).map_err(invalid)?),
         })
+    }
+
+    /// The arguments of the call, if the person has changed them.
+    fn edited(&self, question: &Question) -> Result<Option<Map<String, Value>>, String> {
+        let text = self.get(ARGUMENTS);
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let edited: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| format!("the arguments must be a JSON object: {error}"))?;
+        let own = question.call.as_ref().and_then(|call| call["args"].as_object());
+        Ok(Some(edited).filter(|edited| Some(edited) != own))
     }
 
     /// The members of a form, each with the type that its schema says. A field that is left empty is absent.
@@ -106,8 +120,7 @@ mod tests {
         assert_eq!(answer("choice=1", &choice), Ok(Answer::Text("two".to_owned())));
         assert!(answer("choice=2", &choice).is_err() && answer("", &choice).is_err());
         let approval = Question::approval("q", "really?", json!({ "name": "rm" }));
-        let denied =
-            Answer::Decision { decision: Decision::Deny, reason: Some("no".to_owned()), proof: None };
+        let denied = Answer::decide(Decision::Deny, Some("no".to_owned()));
         assert_eq!(answer("decision=deny&reason=+no+", &approval), Ok(denied));
         assert!(answer("reason=x", &approval).is_err(), "nothing is approved by chance");
     }

@@ -324,10 +324,10 @@ impl AnswerBody {
         let answer = match (text, values, decision) {
             (Some(text), None, None) if reason.is_none() => Answer::Text(text),
             (None, Some(values), None) if reason.is_none() => Answer::Values(values),
-            (None, None, Some(decision)) => Answer::Decision { decision, reason, proof },
+            (None, values, Some(decision)) => Answer::Decision { decision, reason, values, proof },
             _ => {
-                let what =
-                    "exactly one of text, values and decision (approve or deny, with reason) is required";
+                let what = "exactly one of text, values and decision (approve or deny, with reason; to approve other arguments, with values) is \
+                     required";
                 return Err(Problem::new(Reason::InvalidField, what));
             }
         };

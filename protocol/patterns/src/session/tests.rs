@@ -229,7 +229,7 @@ impl Table {
     /// Decides at the only open gate.
     fn decides(&mut self, decision: Decision, reason: Option<&str>) {
         let question = self.asked.remove(0);
-        let answer = Answer::Decision { decision, reason: reason.map(str::to_owned), proof: None };
+        let answer = Answer::decide(decision, reason.map(str::to_owned));
         let (ok, decision) = (decision == Decision::Approve, Some(decision));
         let result =
             RequestResult { id: question.id, ok, text: answer.words(), decision, ..Default::default() };

@@ -974,9 +974,9 @@ fn result(ok: bool, from: Option<&AgentId>, text: String, artifacts: Vec<Artifac
 /// The result of a question, without an id.
 fn answered(answer: &Answer) -> RequestResult {
     let decision = answer.decision();
-    let values = if let Answer::Values(values) = answer { Some(values.clone()) } else { None };
+    let values = if let Answer::Values(values) = answer { Some(values) } else { answer.edited() };
     let is_yes = decision != Some(Decision::Deny);
-    RequestResult { decision, values, ..result(is_yes, None, answer.words(), Vec::new()) }
+    RequestResult { decision, values: values.cloned(), ..result(is_yes, None, answer.words(), Vec::new()) }
 }
 
 /// The artifacts of the task that a brain refers to. Those that it has produced are added when the message is sent.

@@ -205,7 +205,7 @@ impl Simulation {
             6..9 => (Decision::Deny, Some("make it shorter".to_owned())),
             _ => (Decision::Deny, None),
         };
-        Answer::Decision { decision, reason, proof: None }
+        Answer::decide(decision, reason)
     }
 
     /// Users cancel the tasks that wait for an answer, but for one, which they leave open for a while.

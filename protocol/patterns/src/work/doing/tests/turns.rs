@@ -60,7 +60,7 @@ fn answered(question: &str, answer: Answer) -> What {
 }
 
 fn decided(question: &str, decision: Decision) -> What {
-    answered(question, Answer::Decision { decision, reason: None, proof: None })
+    answered(question, Answer::decide(decision, None))
 }
 
 #[test]
