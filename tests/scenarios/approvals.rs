@@ -1,7 +1,16 @@
 //! Approvals and the person's token between processes: an agent never approves, and the token is shown to nobody (DESIGN §8, §13).
 
+use super::llm::{model, team};
 use crate::harness::{
-    Process, bidder::Bidder, client, cluster::Cluster, eventually, mesh, message, refusal_of_status, state,
+    Process, artifact,
+    bidder::Bidder,
+    client,
+    cluster::Cluster,
+    eventually, file,
+    mcp_stub::{McpAnswer, McpStub, tool},
+    mesh, message,
+    model_stub::{ModelStub, calls, says},
+    refusal_of_status, state,
 };
 use protocol::{problem::Reason, task::EXTENSION};
 use serde_json::{Value, json};
@@ -185,4 +194,94 @@ async fn a_process_that_a_command_calls_learns_nothing_that_is_good_elsewhere() 
         let refused = refusal_of_status(call.send().await.unwrap()).await;
         assert_eq!(refused, (401, "unauthenticated".to_owned()), "{host}");
     }
+}
+
+/// Denies what goes to `all`.
+const NOT_TO_ALL: &str = r#"
+read -r line
+case "$line" in *'"to":"all"'*) echo '{"decision":"deny","reason":"not to all"}' ;; esac
+"#;
+
+#[tokio::test]
+async fn a_call_is_approved_with_other_arguments_which_are_checked_again() {
+    let dir = crate::harness::directory();
+    let mut mail = tool("mail", json!({}));
+    mail["inputSchema"]["properties"] = json!({ "to": { "type": "string" }, "copies": { "maximum": 3 } });
+    let tools = McpStub::start(json!([mail]), |_, arguments| McpAnswer::Text(format!("sent: {arguments}")));
+    let stub = ModelStub::start(|request| match request.results.as_slice() {
+        [] => calls(&[("mail", json!({ "to": "everybody" }))]),
+        results => says(&results.join("\n")),
+    });
+    let hook = file(dir.path(), "hook.sh", NOT_TO_ALL).display().to_string();
+    let llm = format!(
+        "{}, tools: [{{ mcp: '{}', ask: [mail] }}], toolHooks: {{ before: [sh, '{hook}'] }}",
+        model(&stub, "openai"),
+        tools.url
+    );
+    let node = Process::up(&team(&llm)).await;
+    let agent = node.agent("thinker-01");
+    let asked = async || {
+        let task = agent.send(json!({ "description": "mail them" })).await;
+        let asked = agent.task_in(&task, &["input_required"]).await;
+        let question = asked["metadata"][EXTENSION]["questions"][0].clone();
+        assert_eq!(question["editable"], true, "{question:#}");
+        (task, question["id"].as_str().unwrap().to_owned())
+    };
+    let answer = async |task: &str, question: &str, values: &str| {
+        let args = ["answer", task, "--question", question, "--approve", "--values", values];
+        node.as_person(&args).await
+    };
+
+    // What the person has written is called, and the model is told.
+    let (task, question) = asked().await;
+    let (code, _, errors) = answer(&task, &question, r#"{"to":7}"#).await;
+    assert!(code != 0 && errors.contains("to must be of type"), "{code}: {errors}");
+    let (code, _, errors) = answer(&task, &question, r#"{"to":"ada"}"#).await;
+    assert_eq!(code, 0, "{errors}");
+    let done = agent.task_in(&task, &["completed", "failed"]).await;
+    let text = artifact(&done, "answer").unwrap_or_else(|| panic!("{done:#}"));
+    assert!(text.contains(r#"approved with the arguments {"to":"ada"}"#) && text.contains("sent:"), "{text}");
+    assert_eq!(tools.calls(), [("mail".to_owned(), json!({ "to": "ada" }))]);
+
+    // A hook of the agent and the tool's whole schema have the last word.
+    for (values, why) in [(r#"{"to":"all"}"#, "not to all"), (r#"{"to":"ada","copies":4}"#, "do not fit the tool")] {
+        let (task, question) = asked().await;
+        let (code, _, errors) = answer(&task, &question, values).await;
+        assert_eq!(code, 0, "{errors}");
+        let done = agent.task_in(&task, &["completed", "failed"]).await;
+        let text = artifact(&done, "answer").unwrap_or_else(|| panic!("{done:#}"));
+        assert!(text.contains(why), "{text}");
+    }
+    assert_eq!(tools.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_brain_that_says_so_is_given_the_arguments_of_a_person_also_in_another_process() {
+    let (cluster, front, _gate) = {
+        let script = SCRIPT.replace("kind: approval", "kind: approval, editable: true");
+        let cluster = Cluster::start().await;
+        std::fs::write(cluster.path("script.yaml"), script).unwrap();
+        let gate = cluster.node("gate", GATE).await;
+        let front = cluster.node("front", FRONT).await;
+        cluster.wait_for_agents(&["front-01", "gate-01"]).await;
+        (cluster, front, gate)
+    };
+    let front = front.agent("front-01");
+    let token = cluster.registry.data.join("token").to_string_lossy().into_owned();
+    front.send(json!({ "taskId": "t-1", "description": "x", "capability": "gate" })).await;
+    let id = question(&front.task_in("t-1", &["input_required"]).await);
+    let url = format!("{}/a2a/tasks/t-1/answer", front.url);
+    let answer = async |body: Value| {
+        let token = std::fs::read_to_string(&token).unwrap();
+        client().post(&url).bearer_auth(token.trim()).json(&body).send().await.unwrap().status().as_u16()
+    };
+    let denied = json!({ "questionId": id, "decision": "deny", "values": { "path": "/y" } });
+    assert_eq!(answer(denied).await, 400, "what is denied has no values");
+    let values = r#"{"path":"/y"}"#;
+    let registry = cluster.registry.url.as_str();
+    let args = ["answer", "t-1", "--question", &id, "--approve", "--values", values, "--url", registry];
+    let (code, _, errors) = mesh(&[args.as_slice(), &["--token", &token]].concat(), &[]);
+    assert_eq!(code, 0, "{errors}");
+    let task = front.task_in("t-1", &["completed", "failed"]).await;
+    assert_eq!((state(&task), message(&task)), ("completed".into(), "deleted".into()), "{task:#}");
 }

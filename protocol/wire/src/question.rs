@@ -165,6 +165,7 @@ impl Question {
             schema: None,
             options: Vec::new(),
             call: None,
+            editable: false,
             expires_at: None,
             on_timeout: None,
             wait: true,
