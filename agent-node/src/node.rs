@@ -455,6 +455,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         streams,
         tokens: setup.tokens.clone(),
         console,
+        as_registry: registry_actor.is_some().then(|| signed(&registry_id, Reason::AgentUnreachable)),
         public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),

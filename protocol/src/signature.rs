@@ -10,7 +10,10 @@ mod verify;
 pub use response::{SignedResponse, verify_response};
 pub use verify::{PresentedSignature, SignatureClaim, WINDOW_S, declared_digest, verify_request};
 
-use crate::ids::{AgentId, Digest};
+use crate::{
+    ids::{AgentId, Digest},
+    principal::Principal,
+};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
 use std::fmt;
@@ -30,6 +33,8 @@ pub const SIGNATURE: &str = "signature";
 pub const MIN_SECRET_BYTES: usize = 16;
 
 const LABEL: &str = "mesh=";
+/// The parameter of a signature that names the user for whom a request is made.
+const ACTS_FOR: &str = "acts-for";
 const ALGORITHM: &str = "hmac-sha256";
 /// The components that every signature covers; [`MESSAGE_ID`] comes on top where there is one.
 const COVERED: [&str; 5] = ["@method", "@path", "@query", CONTENT_DIGEST, RECIPIENT];
@@ -136,12 +141,24 @@ impl Secret {
         now: u64,
         nonce: Option<&str>,
     ) -> SignatureHeaders {
+        self.sign_request_for(signer, parts, now, (nonce, None))
+    }
+
+    /// The same for a request that the signer makes for a user, whom it has authenticated. Recipients believe it of the registry alone.
+    pub fn sign_request_for(
+        &self,
+        signer: &AgentId,
+        parts: &SignedParts<'_>,
+        now: u64,
+        (nonce, user): (Option<&str>, Option<&Principal>),
+    ) -> SignatureHeaders {
         let message_id = parts.message_id.map(|_| MESSAGE_ID);
         let covered: Vec<_> = COVERED.into_iter().chain(message_id).collect();
         let names = covered.join("\" \"");
         let nonce = nonce.map(|nonce| format!(r#";nonce="{nonce}""#)).unwrap_or_default();
+        let user = user.map(|user| format!(r#";{ACTS_FOR}="{user}""#)).unwrap_or_default();
         let signature_input =
-            format!(r#"{LABEL}("{names}");created={now};keyid="{signer}";alg="{ALGORITHM}"{nonce}"#);
+            format!(r#"{LABEL}("{names}");created={now};keyid="{signer}";alg="{ALGORITHM}"{nonce}{user}"#);
         let content_digest = content_digest(&parts.digest);
         let mut base = SignatureBase::default();
         for name in covered {

@@ -32,7 +32,7 @@ with open(os.path.join(DIR, "given-" + me), "a+") as given:
         "said": said, "handover": turn.get("handover"), "answers": [answer["text"] for answer in turn.get("answers", [])],
         "history": [[past["description"], past.get("message")] for past in turn.get("history", [])],
         "turns": [[past["asked"], past.get("by"), past.get("message")] for past in context.get("turns", [])],
-        "summary": context.get("summary", ""),
+        "before": context.get("before", ""),
     }) + "\n")
 refused = [answer["text"] for answer in turn.get("answers", []) if not answer["ok"]]
 routes = dict(pair.split("=") for pair in said.split() if "=" in pair)
@@ -134,7 +134,7 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     assert_eq!(turns[1]["turns"], json!([["route front-01=billing-01", null, message(&handed)]]));
     assert_eq!(turns[1]["history"], json!([]), "it has had a turn of this chat");
     assert_eq!(
-        turns[1]["summary"], "The user: hello\nThe answer: front-01: hello\n",
+        turns[1]["before"], "The user: hello\nThe answer: front-01: hello\n",
         "and knows what was before"
     );
     assert_eq!(given(dir.path(), "front-01").len(), 2);

@@ -227,7 +227,7 @@ pub fn find(
     let Some(record) = store.latest(&keys::context(me, &name))? else { return Ok(None) };
     let row: ContextRow = content::decode(me, store, &record.value)?;
     let start = start(me, store, &name, Compaction::default(), None)?;
-    let TurnContext { summary, turns } = turns_of(me, store, &name, &start)?;
+    let TurnContext { summary, turns, .. } = turns_of(me, store, &name, &start)?;
     let handover = start.handover;
     Ok(Some(ContextView { of, used_at: row.used, handover, summary, turns: Some(turns) }))
 }
@@ -271,7 +271,7 @@ fn turns_of(
     name: &str,
     start: &ContextStart,
 ) -> Result<TurnContext, Error> {
-    let mut context = TurnContext { summary: start.summary.clone(), turns: Vec::new() };
+    let mut context = TurnContext { summary: start.summary.clone(), before: start.before().to_owned(), turns: Vec::new() };
     for id in &start.turns {
         let Some(record) = store.latest(&keys::context_turn(me, name, id))? else { continue };
         let ContextTurn { task, owner, turn } = content::decode(me, store, &record.value)?;

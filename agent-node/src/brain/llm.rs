@@ -66,7 +66,7 @@ use protocol::{
     ids::Capability,
     principal::TaskRoot,
     problem::{Problem, Reason},
-    question::{Decision, Question, QuestionKind},
+    question::{Decision, Question},
     usage::ModelUsage,
 };
 use provider::ModelConfig;

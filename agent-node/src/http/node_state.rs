@@ -126,6 +126,8 @@ pub struct NodeState {
     pub tokens: IssuedTokens,
     /// Who is signed in at the console.
     pub console: ConsoleSessions,
+    /// Calls agents of other processes in the registry's name, for users of its console; `None` where the registry does not run.
+    pub as_registry: Option<HttpClient>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
     pub keys: KeyRing,

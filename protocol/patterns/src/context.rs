@@ -236,11 +236,10 @@ impl ContextStart {
         }
         turns.extend(base.map(|base| base.conversation));
         turns.reverse();
-        let mut summary = head.before.clone();
+        let mut summary = head.old.clone();
         if head.dropped > 0 {
-            summary.push_str(&format!("- {} turns before these\n", head.dropped));
+            summary.insert_str(0, &format!("- {} turns before these\n", head.dropped));
         }
-        summary.push_str(&head.old);
         summary.extend(lines.into_iter().rev());
         Self { head, summary, turns, handover: None }
     }
@@ -256,6 +255,11 @@ impl ContextStart {
         let own = self.head.base.as_ref().map(|base| base.summary.trim()).filter(|own| !own.is_empty());
         let own = own.map(|own| format!("{own}\n")).unwrap_or_default();
         cut(&(own + &self.summary), MAX_OLD)
+    }
+
+    /// What was said before the context came to this agent.
+    pub fn before(&self) -> &str {
+        &self.head.before
     }
 
     /// Whether nothing was done before.

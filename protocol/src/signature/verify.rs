@@ -1,10 +1,11 @@
 //! Who signed a request, and whether it still counts.
 
 use super::{
-    ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts, content_digest,
+    ACTS_FOR, ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts, content_digest,
 };
 use crate::{
     ids::{AgentId, Digest},
+    principal::Principal,
     problem::{Problem, Reason},
     time::WallTime,
 };
@@ -31,6 +32,7 @@ pub struct SignatureClaim {
     pub(super) created: u64,
     pub(super) expires: Option<u64>,
     pub(super) nonce: Option<String>,
+    pub(super) acts_for: Option<Principal>,
     pub(super) base: String,
     pub(super) tag: Vec<u8>,
 }
@@ -49,6 +51,11 @@ impl SignatureClaim {
     /// What tells this attempt from others of its signer; absent from one of an earlier version.
     pub fn nonce(&self) -> Option<&str> {
         self.nonce.as_deref()
+    }
+
+    /// The user for whom it is said to be made.
+    pub fn acts_for(&self) -> Option<&Principal> {
+        self.acts_for.as_ref()
     }
 
     /// Whether it was made under `secret`. Compares in constant time.
@@ -168,8 +175,15 @@ fn claim_of(
         Some(Some(nonce)) if (1..=MAX_NONCE).contains(&nonce.len()) => Some(nonce.to_owned()),
         Some(_) => return Err(unauthenticated(&format!("nonce is a text of 1 to {MAX_NONCE} characters"))),
     };
+    let acts_for = match text(ACTS_FOR) {
+        None => None,
+        Some(user) => match user.map(|user| Principal::try_from(user.to_owned())) {
+            Some(Ok(user @ Principal::User(_))) => Some(user),
+            _ => return Err(unauthenticated(&format!("{ACTS_FOR} names a user"))),
+        },
+    };
     let params = List::from([entry.clone()]).serialize().unwrap_or_default();
-    Ok(SignatureClaim { agent, created, expires, nonce, base: base.end(&params), tag: tag.to_vec() })
+    Ok(SignatureClaim { agent, created, expires, nonce, acts_for, base: base.end(&params), tag: tag.to_vec() })
 }
 
 fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt};
 use protocol::{
     ids::{AgentId, Digest},
+    principal::Principal,
     problem::{Problem, Reason},
     signature::{
         CONTENT_DIGEST, MESSAGE_ID, PresentedSignature, RECIPIENT, SIGNATURE, SIGNATURE_INPUT,
@@ -70,6 +71,7 @@ pub struct ClientRequest<'a> {
     trace: Option<TraceContext>,
     headers: Vec<(&'static str, String)>,
     within: Option<Duration>,
+    acts_for: Option<Principal>,
 }
 
 impl<'a> ClientRequest<'a> {
@@ -85,6 +87,7 @@ impl<'a> ClientRequest<'a> {
             trace: None,
             headers: Vec::new(),
             within: None,
+            acts_for: None,
         }
     }
 
@@ -131,6 +134,13 @@ impl<'a> ClientRequest<'a> {
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Makes it for this user, whom the signer has authenticated. It is believed of the registry alone.
+    #[must_use]
+    pub fn acts_for(mut self, user: Principal) -> Self {
+        self.acts_for = Some(user);
         self
     }
 
@@ -322,7 +332,9 @@ impl HttpClient {
 
     /// The request of `call`, signed under the key that the signer shares with the recipient.
     fn request(&self, call: &ClientRequest<'_>) -> Result<reqwest::RequestBuilder, Problem> {
-        self.request_signed_by(call, |Signer { keys, me }, parts| keys.sign_request(me, parts, now()))
+        self.request_signed_by(call, |Signer { keys, me }, parts| {
+            keys.sign_request_for(me, parts, now(), call.acts_for.as_ref())
+        })
     }
 
     fn request_signed_by(

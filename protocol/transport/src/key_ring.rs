@@ -12,7 +12,7 @@ use protocol::{
     a2a::card_signature::SigningKey,
     identity::{IdentityKey, KeyCertificate, KeyChange, KeyHistory, PublicIdentity},
     ids::AgentId,
-    principal::MeshService,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     routes,
     signature::{
@@ -246,9 +246,20 @@ impl KeyRing {
         parts: &SignedParts<'_>,
         now: u64,
     ) -> Result<SignatureHeaders, Problem> {
+        self.sign_request_for(me, parts, now, None)
+    }
+
+    /// The same for a request that `me` makes for a user.
+    pub fn sign_request_for(
+        &self,
+        me: &AgentId,
+        parts: &SignedParts<'_>,
+        now: u64,
+        user: Option<&Principal>,
+    ) -> Result<SignatureHeaders, Problem> {
         let key = self.key_with(me.as_str(), parts.recipient, now)?;
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        Ok(key.sign_request(me, parts, now, Some(&nonce)))
+        Ok(key.sign_request_for(me, parts, now, (Some(&nonce), user)))
     }
 
     /// The headers that prove that `me` made the response `parts` to a request of `to`.

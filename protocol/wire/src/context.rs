@@ -15,6 +15,9 @@ pub struct TurnContext {
     /// A line about each turn that is not given whole; empty if all are.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
+    /// What was said before the chat came to this agent, in words, once it has had a turn in it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub before: String,
     /// The turns that are given whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<PastTurn>,

@@ -79,9 +79,11 @@ pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
 
 /// What is left of turns of the context that do not come whole, fenced; empty if there are none.
 pub(super) fn earlier_turns(request: &TurnRequest) -> String {
+    // The first turn that comes whole has what was before it.
     let context = request.prompt.context.as_ref().filter(|context| !context.summary.is_empty());
     context.map_or_else(String::new, |context| {
-        format!("\n{}\n", note("earlier turns", &[("content", &fenced(&context.summary))]))
+        let content = format!("{}{}", context.before, context.summary);
+        format!("\n{}\n", note("earlier turns", &[("content", &fenced(&content))]))
     })
 }
 

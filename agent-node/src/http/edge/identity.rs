@@ -29,7 +29,7 @@ use actix_web::{
 };
 use protocol::{
     ids::Digest,
-    principal::Principal,
+    principal::{MeshService, Principal},
     problem::{Problem, Reason},
     routes,
     signature::{PresentedSignature, SignedParts, declared_digest, verify_request},
@@ -400,8 +400,20 @@ fn verify_signature(
     if request.path() != routes::MESSAGES {
         auth.taken.take(&claim, now)?;
     }
-    let principal = Principal::of_signer(claim.agent().clone());
-    let (holder, signed_at) = (BudgetHolder::Principal(principal.clone()), Some(SignedAt(claim.created())));
+    let signer = Principal::of_signer(claim.agent().clone());
+    let principal = match claim.acts_for() {
+        None => signer,
+        // A page of its console: it has authenticated the user.
+        Some(user) if signer == Principal::Service(MeshService::Registry) => user.clone(),
+        Some(user) => {
+            return Err(unauthenticated(&format!("{signer} does not speak for {user}: the registry alone does")));
+        }
+    };
+    let holder = match principal == *user {
+        true => BudgetHolder::Person,
+        false => BudgetHolder::Principal(principal.clone()),
+    };
+    let signed_at = Some(SignedAt(claim.created()));
     Ok(AuthenticatedSender { principal, holder, digest: Some(digest), signed_at })
 }
 

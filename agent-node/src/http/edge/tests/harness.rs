@@ -75,6 +75,13 @@ impl TestSigner {
     pub(super) fn sign(&self, parts: &SignedParts<'_>, at: u64) -> SignatureHeaders {
         self.keys.sign_request(&self.me, parts, at).unwrap()
     }
+
+    /// Signs a request that it makes for a user.
+    pub(super) fn sign_for(&self, parts: &SignedParts<'_>, user: &str) -> SignatureHeaders {
+        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let user = protocol::principal::Principal::try_from(user.to_owned()).unwrap();
+        self.keys.sign_request_for(&self.me, parts, at, Some(&user)).unwrap()
+    }
 }
 
 /// A server configuration with short timeouts.

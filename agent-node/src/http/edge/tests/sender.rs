@@ -86,6 +86,34 @@ fn a_bad_signature_is_never_the_local_user() {
     }
 }
 
+#[test]
+fn the_registry_alone_speaks_for_a_user_that_it_names_in_its_signature() {
+    let keys = server_keys();
+    keys.set_pinned(identity("registry", 1).public().clone(), 1);
+    let server = serve(HttpServerConfig { auth: Auth::new(keys), ..test_config() });
+    let parts = SignedParts {
+        method: "POST",
+        path_and_query: "/echo",
+        recipient: "builder-01",
+        message_id: None,
+        digest: Digest::of(b"{}"),
+    };
+    let headers = |signer: &str, user: &str| {
+        let head = "content-type: application/json\r\nmesh-recipient: builder-01\r\n".to_owned();
+        let pairs = self::signer(signer).sign_for(&parts, user).into_pairs();
+        pairs.into_iter().fold(head, |all, (name, value)| all + &format!("{name}: {value}\r\n"))
+    };
+    for user in ["user:local", "user:alice"] {
+        assert_eq!(post(&server, &headers("registry", user)).json()["who"], user);
+        let other = headers("registry", user).replace("acts-for=\"user:", "acts-for=\"user:x");
+        assert_eq!(post(&server, &other).refusal(), refused(401, "unauthenticated"), "the signature covers it");
+        assert_eq!(post(&server, &headers("planner-01", user)).refusal(), refused(401, "unauthenticated"));
+    }
+    for nobody in ["agent:planner-01", "service:board"] {
+        assert_eq!(post(&server, &headers("registry", nobody)).refusal(), refused(401, "unauthenticated"));
+    }
+}
+
 /// What an earlier version sends: it is told to update.
 #[test]
 fn the_join_secret_signs_nothing_but_the_exchange_of_keys() {
