@@ -15,8 +15,8 @@ use std::{
 /// How often it is looked again.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The lines that a terminal of unknown height shows.
-const LINES: usize = 24;
+/// The lines and columns of a terminal that does not tell its own.
+const SIZE: (usize, usize) = (24, 80);
 
 /// What there is at one time.
 #[derive(Default)]
@@ -88,22 +88,31 @@ fn changes(before: Option<&BTreeMap<String, LiveLine>>, now: &BTreeMap<String, L
     ended.chain(changed.map(|(_, line)| line.text.clone())).collect()
 }
 
+/// `line` in pieces of this width. One with colours is a row of a table, which fits already.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let characters: Vec<char> = line.chars().collect();
+    match characters.len() <= width || line.contains('\u{1b}') {
+        true => vec![line.to_owned()],
+        false => characters.chunks(width).map(|piece| piece.iter().collect()).collect(),
+    }
+}
+
 /// The alternate screen of a terminal; what was on the terminal is back when it is dropped.
 struct RedrawnScreen;
 
 impl RedrawnScreen {
     fn open() -> Self {
-        // A line that wraps would push others out.
+        // A line that wraps at a wide character would push others out.
         write_sequence("\x1b[?1049h\x1b[?7l");
         Self
     }
 
     fn show(&mut self, text: &str, rings: bool) -> Result<(), CliError> {
         let mut out = std::io::stdout().lock();
-        let height = tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_row));
-        let height = if height == 0 { LINES } else { height };
+        let size = tcgetwinsize(&out).map(|size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+        let (height, width) = size.ok().filter(|size| size.0 > 0 && size.1 > 0).unwrap_or(SIZE);
         write!(out, "\x1b[H\x1b[2J{}", if rings { "\x07" } else { "" })?;
-        let lines: Vec<_> = text.lines().take(height - 1).collect();
+        let lines: Vec<_> = text.lines().flat_map(|line| wrapped(line, width)).take(height - 1).collect();
         output::print(&mut out, &lines.join("\n"))?;
         Ok(out.flush()?)
     }
@@ -136,5 +145,14 @@ mod tests {
         let now = lines(&[("a", "one"), ("b", "2"), ("d", "four")]);
         assert_eq!(changes(Some(&before), &now), ["no more three", "2", "four"]);
         assert_eq!(changes(None, &before), ["one", "two", "three"]);
+    }
+
+    #[test]
+    fn a_long_line_is_shown_whole() {
+        assert_eq!(wrapped("abcdefg", 3), ["abc", "def", "g"]);
+        assert_eq!(
+            (wrapped("", 3), wrapped("\u{1b}[31mabc", 3)),
+            (vec![String::new()], vec!["\u{1b}[31mabc".to_owned()])
+        );
     }
 }

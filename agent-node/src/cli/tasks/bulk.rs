@@ -55,7 +55,7 @@ impl TaskAction {
     fn word(&self) -> &'static str {
         match self {
             Self::Cancel { .. } => "cancel",
-            Self::Retry => "send again",
+            Self::Retry => "retry",
         }
     }
 

@@ -21,7 +21,7 @@ use protocol::{
     routes,
     task::{EXTENSION, TaskState},
     time::WallTime,
-    words::counted,
+    words::{counted, cut},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -34,6 +34,9 @@ use transport::http_client::redact_url;
 
 /// The most open tasks of each agent.
 const MOST_TASKS: usize = 200;
+
+/// The most characters of the description of a task in its line, and of why it waits.
+const MOST_SAID: usize = 80;
 
 /// How long a process may take to say whether it is ready.
 const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -217,7 +220,8 @@ impl OpenTaskLine {
         ["task", "state", "agent", "waits for", "for", "tokens", "cost", "what and why"];
 
     pub(super) fn row(&self, now: WallTime) -> Vec<String> {
-        let why = if self.why.is_empty() { String::new() } else { format!(" ({})", self.why) };
+        let why =
+            if self.why.is_empty() { String::new() } else { format!(" ({})", cut(&self.why, MOST_SAID)) };
         vec![
             output::plain(&self.task),
             self.state.clone(),
@@ -226,7 +230,7 @@ impl OpenTaskLine {
             age(self.since, now),
             self.tokens.to_string(),
             rounded(self.cost),
-            output::plain(&format!("{}{why}", protocol::words::cut(&self.description, 60))),
+            output::plain(&format!("{}{why}", cut(&self.description, MOST_SAID))),
         ]
     }
 

@@ -28,7 +28,7 @@ const AGENT_WIDTHS: [Constraint; 8] = [
 
 /// The widths of the columns of tasks.
 const TASK_WIDTHS: [Constraint; 8] = [
-    Constraint::Fill(2),
+    Constraint::Fill(3),
     Constraint::Length(15),
     Constraint::Fill(1),
     Constraint::Fill(1),
@@ -103,6 +103,7 @@ impl TopScreen {
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>, overview: &MeshOverview) {
         let problems = overview.problems.len().min(MOST_PROBLEMS);
         let agents = u16::try_from(overview.agents.len()).unwrap_or(u16::MAX).saturating_add(3);
+        let agents = agents.min(frame.area().height / 2);
         let parts = Layout::vertical([
             Constraint::Length(1),
             Constraint::Max(agents),
@@ -162,8 +163,8 @@ impl TopScreen {
         widths: [Constraint; N],
     ) -> Table<'a> {
         let title = match pane {
-            TopPane::Agents => " agents ",
-            TopPane::Tasks => " open tasks ",
+            TopPane::Agents => format!(" agents ({}) ", rows.len()),
+            TopPane::Tasks => format!(" open tasks ({}) ", rows.len()),
         };
         let is_chosen = pane == self.pane;
         let border = if is_chosen { Modifier::BOLD } else { Modifier::DIM };
@@ -184,13 +185,17 @@ impl TopScreen {
             TopPane::Tasks => overview.tasks.get(chosen(&self.tasks)).map(|task| of_task(task, overview)),
         };
         let Some((title, lines)) = details else { return };
-        let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(4);
-        let area = frame.area().centered(Constraint::Percentage(80), Constraint::Max(height));
+        let wide = frame.area().centered(Constraint::Percentage(80), Constraint::Fill(1));
         let lines: Vec<_> = lines
             .into_iter()
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| Line::from(format!("{name:<12}{}", output::plain(&value))))
             .collect();
+        // Words at the end of a line leave some of it empty.
+        let inner = usize::from(wide.width.saturating_sub(4)).max(1);
+        let height = lines.iter().map(|line| line.width() / inner + 1).sum::<usize>() + 3;
+        let height = u16::try_from(height).unwrap_or(u16::MAX);
+        let area = wide.centered_vertically(Constraint::Max(height));
         let block = Block::bordered().title(format!(" {} ", output::plain(&title)));
         frame.render_widget(Clear, area);
         frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);

@@ -23,8 +23,10 @@ pub(super) async fn data(
     node: &NodeState,
     questions: Vec<OpenQuestion>,
 ) -> Result<StartData, Problem> {
-    let open = task_list::newest(scope, "open", MOST).await?;
-    let ended = task_list::newest(scope, "ended", MOST).await?;
+    let lists = scope.read(|scope| {
+        Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
+    });
+    let (open, ended) = lists.await?;
     let agents =
         scope.agents.iter().map(|local| (local.id.to_string(), local.card.get().description.clone()));
     let capabilities = capabilities(node).into_iter().map(|(name, agents)| (name.to_string(), agents));

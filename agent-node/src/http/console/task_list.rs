@@ -4,50 +4,50 @@ use super::scope::ConsoleScope;
 use crate::tasks::search::{FoundTasks, MAX_SEARCHED, TaskCriteria, TaskSearch, search};
 use console::{
     location::ConsoleLocation,
-    views::{task_line::TaskLine, tasks::TaskListPage},
+    views::{
+        task_line::TaskLine,
+        tasks::{TaskListPage, states},
+    },
 };
-use protocol::{problem::Problem, time::WallTime};
+use protocol::time::WallTime;
 use store::Error;
 
 /// The tasks of a page.
 const PAGE: usize = 50;
 
 /// The page at `at`, without its lists of agents and capabilities.
-pub(super) async fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskListPage, Problem> {
-    let criteria = criteria(scope, at)?;
+pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskListPage, Error> {
+    let criteria = criteria(scope, at);
     let criteria = match at.before.parse::<i64>() {
         Ok(before) => criteria.not_after(WallTime(before - 1)),
         Err(_) => criteria,
     };
-    let agent = at.agent.clone();
-    let read = scope.read(move |scope| {
-        let found = found(scope, &agent, &criteria, (PAGE, MAX_SEARCHED))?;
-        let (next, searched) = (found.next, found.searched);
-        Ok(TaskListPage { lines: lines(found), next, searched, ..TaskListPage::default() })
-    });
-    read.await
+    let found = found(scope, &at.agent, &criteria, (PAGE, MAX_SEARCHED))?;
+    let (next, searched) = (found.next, found.searched);
+    Ok(TaskListPage { lines: lines(found), next, searched, ..TaskListPage::default() })
 }
 
-/// The newest tasks of these states, at most `most`.
-pub(super) async fn newest(scope: &ConsoleScope, state: &str, most: usize) -> Result<Vec<TaskLine>, Problem> {
-    let criteria =
-        criteria(scope, &ConsoleLocation { state: state.to_owned(), ..ConsoleLocation::default() })?;
-    let read = scope.read(move |scope| {
-        let mut lines = lines(found(scope, "", &criteria, (most, most * 4))?);
-        lines.truncate(most);
-        Ok(lines)
-    });
-    read.await
+/// The newest tasks in one of `states`, at most `most`.
+pub(super) fn newest(scope: &ConsoleScope, state: &str, most: usize) -> Result<Vec<TaskLine>, Error> {
+    let at = ConsoleLocation { state: state.to_owned(), ..ConsoleLocation::default() };
+    let mut lines = lines(found(scope, "", &criteria(scope, &at), (most, most * 4))?);
+    lines.truncate(most);
+    Ok(lines)
 }
 
-/// The filters of an address. Where several agents are shown, a part of a task stands with the whole.
-fn criteria(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskCriteria, Problem> {
+/// The word for all states of ended tasks.
+pub(super) const ENDED: &str = "ended";
+
+/// The filters of an address; an unknown state is any. Where several agents are shown, a part of a task stands with the whole.
+fn criteria(scope: &ConsoleScope, at: &ConsoleLocation) -> TaskCriteria {
     let requester = match at.requester.as_str() {
         "" if scope.agents.len() > 1 => scope.by.to_string(),
         requester => requester.to_owned(),
     };
-    let (state, capability, text) = (at.state.clone(), at.capability.clone(), at.text.clone());
-    TaskSearch { state, capability, requester, text, ..TaskSearch::default() }.criteria(&scope.by)
+    let state = if states(&at.state).is_some() { at.state.clone() } else { String::new() };
+    let (capability, text) = (at.capability.clone(), at.text.clone());
+    let search = TaskSearch { state, capability, requester, text, ..TaskSearch::default() };
+    search.criteria(&scope.by).unwrap_or_default()
 }
 
 fn found<'a>(

@@ -40,7 +40,10 @@ pub(super) async fn get(
             inbox::view(&viewer, &items)
         }
         ViewName::Tasks => {
-            let mut page = task_list::page(&scope, &at).await?;
+            let mut page = {
+                let at = at.clone();
+                scope.read(move |scope| task_list::page(scope, &at)).await?
+            };
             page.agents = scope.ids().iter().map(ToString::to_string).collect();
             page.capabilities = capabilities(&node).into_keys().map(|name| name.to_string()).collect();
             tasks::view(&viewer, &at, &page)
