@@ -1,7 +1,11 @@
 //! `mesh tasks` by filters: the list, the tree, what changes, and what is done with many tasks at once.
 
 use super::ask_prompt::Terminal;
-use crate::harness::{Process, call, eventually, get, mesh, refusal, state};
+use crate::harness::{
+    Process, call, directory,
+    documentation::{files, run_commands},
+    eventually, file, get, mesh, refusal, refusal_text, state,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
@@ -12,7 +16,7 @@ use std::{
 
 const TEAM: &str = "
 agents:
-  - { agent: front-01, open: true, skills: [front], bid: { maxParallel: 8 }, brain: { scripted: script.yaml } }
+  - { agent: front-01, open: true, skills: [front, tell], bid: { maxParallel: 8 }, brain: { scripted: script.yaml } }
   - { agent: asker-01, open: true, skills: [ask], bid: { maxParallel: 8 }, brain: { scripted: asker.yaml } }
 ";
 const SCRIPT: &str = "
@@ -213,7 +217,7 @@ async fn many_tasks_are_canceled_or_sent_again_after_they_were_shown() {
         (&["tasks", "cancel"][..], "<TASK>"),
         (&["tasks", "cancel", "t-1", "--where", "state=open"], "--where"),
         (&["tasks", "retry", "--where", "odd=1"], "--odd"),
-        (&["tasks", "retry", "t-1", "--yes"], "--where"),
+        (&["tasks", "retry", "t-1", "--yes"], "--yes"),
     ] {
         let (code, _, errors) = mesh.as_person(wrong).await;
         assert!(code == 2 && errors.contains(named), "{wrong:?}: {errors}");

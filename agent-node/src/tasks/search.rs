@@ -36,8 +36,8 @@ pub const AGENT: &str = "agent";
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct TaskSearch {
     /// The most tasks.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub limit: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// A group of states, such as `open`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
@@ -86,6 +86,11 @@ pub struct TaskCriteria {
 }
 
 impl TaskSearch {
+    /// The newest tasks, at most `limit`.
+    pub fn newest(limit: usize) -> Self {
+        Self { limit: Some(limit.to_string()), ..Self::default() }
+    }
+
     /// The filters of a list for `by`. Fails with the member that is invalid.
     pub fn criteria(mut self, by: &Principal) -> Result<TaskCriteria, Problem> {
         let invalid = |field: &'static str, why: String| {

@@ -36,10 +36,10 @@ pub(super) struct BulkArgs {
     #[arg(long = "where", id = "terms", value_name = "NAME=VALUE")]
     terms: Vec<String>,
     /// Only list the tasks.
-    #[arg(long, requires = "terms", conflicts_with = "yes")]
+    #[arg(long, conflicts_with_all = ["task", "yes"])]
     dry_run: bool,
     /// Do not ask; without it nothing is done in a pipe.
-    #[arg(long, short, requires = "terms")]
+    #[arg(long, short, conflicts_with = "task")]
     yes: bool,
 }
 
