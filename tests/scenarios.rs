@@ -95,12 +95,14 @@ mod scenarios {
     mod stalls;
     mod startup;
     mod subscriptions;
+    mod task_filters;
     mod task_history;
     mod tasks;
     mod terminal;
     mod tool_hooks;
     mod tool_logins;
     mod tool_servers;
+    mod top;
     mod trace_delivery;
     mod trace_tree;
     mod traces;

@@ -25,6 +25,7 @@ mod join;
 mod join_secret;
 mod keys;
 mod listen_args;
+mod live_view;
 mod local_tokens;
 mod located_task;
 mod login;
@@ -32,6 +33,7 @@ mod ls;
 mod mcp;
 mod output;
 mod parsing;
+mod past_time;
 mod people;
 mod processes;
 mod prompt;
@@ -41,13 +43,16 @@ mod say;
 mod schedule;
 mod sent_task;
 mod settings_reference;
+mod shell_files;
 mod shell_quote;
 mod space;
 mod steer;
 mod store_check;
+mod task_filter_args;
 mod task_tree;
 mod tasks;
 mod token;
+mod top;
 mod trace;
 mod unknown_variables;
 mod validate;
@@ -55,7 +60,7 @@ mod vault;
 mod watch;
 
 use crate::telemetry::{self, LogFormat};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use exit::{CliError, Exit};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -133,6 +138,10 @@ enum Verb {
     JoinSecret(join_secret::JoinSecretArgs),
     /// Print the person's token, which every process of the mesh accepts in `Authorization: Bearer`; make that of an agent's own process.
     Token(token::TokenArgs),
+    /// Print the completions of this command for a shell.
+    Completions(shell_files::CompletionsArgs),
+    /// Write the man pages of this command.
+    Man(shell_files::ManArgs),
     /// Run one of the demo's brains: one JSON line in, JSON lines out.
     Brain(BrainArgs),
 }
@@ -163,12 +172,14 @@ enum ClientVerb {
     Forget(ls::ForgetArgs),
     /// Show the card an agent is registered with.
     Card(ls::CardArgs),
-    /// List, show, watch, cancel or answer tasks.
+    /// List, show, watch, cancel, repeat or answer tasks.
     Tasks(tasks::TasksArgs),
     /// What agents have used: tokens and cost, by agent, capability, requester, task or day; and how near quotas are.
     Cost(cost::CostArgs),
     /// When tasks of agents begin: list, add, pause, run or remove schedules.
     Schedule(schedule::ScheduleArgs),
+    /// Show what the mesh is doing now: load and health of agents, open tasks and what they wait for, tokens and cost.
+    Top(top::TopArgs),
     /// List the questions that wait for you.
     Inbox(people::InboxArgs),
     /// Answer a question of a task: by a text, a decision, or the values of a form.
@@ -242,6 +253,8 @@ pub fn main() -> ExitCode {
         Verb::Reset(reset) => reset::reset(&reset),
         Verb::Store(store_check::StoreVerb::Check(args)) => store_check::check(&common, &args),
         Verb::Token(args) => actix::System::new().block_on(token::token(&common, &args)),
+        Verb::Completions(args) => shell_files::completions(&args, Cli::command()),
+        Verb::Man(args) => shell_files::man(&args, Cli::command()),
         Verb::Mesh(verb) => actix::System::new().block_on(run(&common, verb)),
     };
     match outcome {
@@ -266,6 +279,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Forget(args) => ls::forget(common, args).await,
         ClientVerb::Card(card) => ls::card(common, card).await,
         ClientVerb::Tasks(tasks) => tasks::tasks(common, tasks).await,
+        ClientVerb::Top(args) => top::top(common, args).await,
         ClientVerb::Inbox(inbox) => people::inbox(common, inbox).await,
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Login(args) => login::login(common, args).await,

@@ -3,25 +3,23 @@
 pub mod activity;
 pub mod follower;
 mod outcome;
+pub mod search;
 
 use activity::Activity;
 
 pub use engine::tasks::find as row;
 use engine::{
     chunks, content,
-    records::{Step, TaskRow, keys, lists::TaskFilter},
+    records::{Step, TaskRow, keys},
 };
 pub use outcome::conversation_outcome;
 
-use patterns::{
-    Effect, Event, EventKind, Update,
-    session::{is_shown_to, shows_confidential_to},
-};
+use patterns::{Effect, Event, EventKind, Update};
 use protocol::{
     a2a::event::{ArtifactUpdate, StatusUpdate, StreamResponse},
     artifact::ArtifactChunk,
     ids::{AgentId, ConversationId, TaskId},
-    principal::{Principal, SenderProof},
+    principal::Principal,
     task::Task,
     time::WallTime,
 };
@@ -75,21 +73,6 @@ pub fn snapshot(
             return Ok(Some((with_artifacts(store, me, found, before)?, before)));
         }
     }
-}
-
-/// The newest `limit` tasks that `by` is shown, newest status first.
-pub fn list(
-    store: &dyn Store,
-    me: &AgentId,
-    (by, proof): (&Principal, SenderProof),
-    limit: usize,
-) -> Result<Vec<Task>, Error> {
-    let filter =
-        TaskFilter { hides_confidential: !shows_confidential_to(by, proof), ..TaskFilter::default() };
-    let keys = store.list(&filter.of_principal(me, by), limit)?;
-    let mut tasks = listed(store, me, keys, true)?;
-    tasks.retain(|task| task.is_visible_to(by) && is_shown_to(task, by, proof));
-    Ok(tasks)
 }
 
 /// The tasks at `keys`, on demand with their artifacts; one that was deleted meanwhile is left out.

@@ -32,11 +32,26 @@ pub(super) struct Terminal {
 
 impl Terminal {
     pub(super) fn start(args: &[&str]) -> Self {
+        Self::run("", args)
+    }
+
+    /// With so many rows and columns.
+    pub(super) fn sized((rows, columns): (&str, &str), args: &[&str]) -> Self {
+        Self::run(&format!("stty rows {rows} cols {columns}; "), args)
+    }
+
+    fn run(before: &str, args: &[&str]) -> Self {
         let home = directory();
         let words = [&[env!("CARGO_BIN_EXE_mesh")], args].concat();
         let quoted: Vec<_> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
         let mut child = Command::new("script")
-            .args(["--quiet", "--return", "--command", &format!("exec {}", quoted.join(" ")), "/dev/null"])
+            .args([
+                "--quiet",
+                "--return",
+                "--command",
+                &format!("{before}exec {}", quoted.join(" ")),
+                "/dev/null",
+            ])
             .env("HOME", home.path())
             .env("SHELL", "/bin/sh")
             .stdin(Stdio::piped())

@@ -117,6 +117,10 @@ async fn a_chat_goes_on_with_the_agent_that_it_is_handed_to_until_it_comes_back(
     let handed = send(&front, "c", "route front-01=billing-01", true).await;
     assert_eq!(message(&handed), "billing-01: route front-01=billing-01");
     assert_eq!(handed["metadata"]["urn:agent-mesh:ext:task:v1"]["doer"], "billing-01", "{handed:#}");
+    // The newest task is the one that the person has requested, no part of it.
+    let (code, shown, errors) = node.as_person(&["tasks", "show", "-", "--json"]).await;
+    assert_eq!(code, 0, "{errors}");
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["id"], handed["id"], "{shown}");
     // Words come with it, and no more.
     let first = &given(dir.path(), "billing-01")[0];
     assert_eq!(first["history"], json!([["hello", "front-01: hello"]]));

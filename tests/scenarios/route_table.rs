@@ -420,6 +420,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs", "44a43a111111"),
     ("GET", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a111111"),
     ("POST", "/a2a/tasks/{id}/directives", "443434111111"),
+    ("POST", "/a2a/tasks/{id}/retry", "44a43a111111"),
     ("POST", "/a2a/tasks/{id}/cancel", "44a43a111111"),
     ("POST", "/a2a/v1/tasks/{id}:cancel", "44a43a111111"),
     ("DELETE", "/a2a/v1/tasks/{taskId}/pushNotificationConfigs/{id}", "44a43a111111"),

@@ -6,13 +6,12 @@ use super::{
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
     output,
+    past_time::past_time,
 };
-use crate::clock::wall_time;
 use clap::Args;
 use comfy_table::Cell;
 use engine::costs::CostRow;
 use protocol::{
-    bid::Eta,
     quota::{Amount, QuotaLimits},
     routes,
     time::WallTime,
@@ -28,8 +27,8 @@ pub(super) struct CostArgs {
     #[arg(long, value_name = "WHAT", default_value = "agent", value_parser = ["agent", "capability", "requester", "task", "day"])]
     by: String,
     /// From when on: a time such as 2026-11-01T00:00:00Z, or a duration until now such as 7d; the first of the month if absent.
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
+    #[arg(long, value_name = "TIME", value_parser = past_time)]
+    since: Option<WallTime>,
     /// Show the quotas: how much of each is used, and when it opens again.
     #[arg(long, conflicts_with_all = ["by", "since"])]
     quotas: bool,
@@ -37,9 +36,10 @@ pub(super) struct CostArgs {
     at: AtArgs,
 }
 
+/// What an agent answers about costs.
 #[derive(Debug, Deserialize)]
-struct AgentCosts {
-    costs: Vec<CostRow>,
+pub(super) struct AgentCosts {
+    pub(super) costs: Vec<CostRow>,
     #[serde(default)]
     quotas: Vec<QuotaLine>,
 }
@@ -60,7 +60,7 @@ pub(super) async fn cost(common: &CommonArgs, args: CostArgs) -> Result<(), CliE
     let endpoints = args.at.endpoints(&client).await?;
     let mut path = format!("{}?by={}", routes::COSTS, args.by);
     if let Some(since) = &args.since {
-        path.push_str(&format!("&since={}", encoded(&begin(since)?.to_string())));
+        path.push_str(&format!("&since={}", encoded(&since.to_string())));
     }
     let (mut sums, mut quotas, mut lines) = (BTreeMap::<String, Amount>::new(), Vec::new(), Vec::new());
     for (agent, answer) in endpoints::get_each(&client, &endpoints, &path).await {
@@ -95,17 +95,6 @@ pub(super) async fn cost(common: &CommonArgs, args: CostArgs) -> Result<(), CliE
         }
         (false, false) => show_costs(&args.by, &sums),
     }
-}
-
-/// The time that `text` names.
-fn begin(text: &str) -> Result<WallTime, CliError> {
-    if let Ok(ago) = Eta::parse(text) {
-        let millis = i64::try_from(ago.0).unwrap_or(i64::MAX);
-        return Ok(WallTime(wall_time().0.saturating_sub(millis)));
-    }
-    let message =
-        format!("--since: {text:?} is neither a time such as 2026-11-01T00:00:00Z nor a duration such as 7d");
-    WallTime::parse(text).map_err(|_| CliError::new(Exit::Usage, message))
 }
 
 fn show_costs(by: &str, sums: &BTreeMap<String, Amount>) -> Result<(), CliError> {

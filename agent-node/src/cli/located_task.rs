@@ -5,7 +5,9 @@ use super::{
     endpoints::{self, AgentEndpoint},
     exit::{CliError, Exit},
 };
-use protocol::{problem::Reason, routes, task::EXTENSION};
+use crate::tasks::search::{ME, TaskSearch};
+use futures_util::future::join_all;
+use protocol::{ids::AgentId, problem::Reason, routes, task::EXTENSION};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -28,7 +30,7 @@ const MOST_LISTED: usize = 1_000;
 /// The most ids that an error names.
 const MOST_NAMED: usize = 5;
 
-/// Finds the task at its accountable agent. `-` is the task that was created last, and the beginning of an id stands for the only
+/// Finds the task at its accountable agent. `-` is the task that the caller has requested last, and the beginning of an id stands for the only
 /// task whose id begins so.
 pub(super) async fn find(
     client: &MeshClient,
@@ -39,7 +41,10 @@ pub(super) async fn find(
         Err(failure) if failure.exit == Exit::Refused => failure,
         found => return found,
     };
-    let listed = accountable(client, endpoints, MOST_LISTED).await.unwrap_or_default();
+    // The newest task is one that the caller has requested, no part of one that an agent has.
+    let requester = if task == "-" { ME.to_owned() } else { String::new() };
+    let search = TaskSearch { limit: MOST_LISTED.to_string(), requester, ..TaskSearch::default() };
+    let listed = accountable(client, endpoints, &search).await.unwrap_or_default();
     let named = listed.iter().map(|(_, task)| task);
     let named: Vec<_> = match task {
         "-" => named.max_by_key(|task| created(task)).into_iter().collect(),
@@ -61,41 +66,81 @@ fn created(task: &Value) -> &str {
     task["metadata"][EXTENSION]["createdAt"].as_str().unwrap_or_default()
 }
 
-/// The newest tasks of all agents, at most `limit` of each, without the turns of sessions: each once, with the agent that is
+/// The newest tasks of all agents that `search` selects, without the turns of sessions: each once, with the agent that is
 /// accountable for it.
 pub(super) async fn accountable(
     client: &MeshClient,
     endpoints: &[AgentEndpoint],
-    limit: usize,
-) -> Result<Vec<(String, Value)>, CliError> {
-    let mut best: BTreeMap<String, (String, Value)> = BTreeMap::new();
-    for (agent, task) in listed(client, endpoints, limit).await? {
+    search: &TaskSearch,
+) -> Result<Vec<TaskOfAgent>, CliError> {
+    Ok(with_accountable(client, endpoints, listed(client, endpoints, search).await?, search).await)
+}
+
+/// A task and an agent that has it.
+pub(super) type TaskOfAgent = (String, Value);
+
+/// Of `tasks`, which `search` has selected, each once, with the agent that is accountable for it.
+pub(super) async fn with_accountable(
+    client: &MeshClient,
+    endpoints: &[AgentEndpoint],
+    tasks: Vec<TaskOfAgent>,
+    search: &TaskSearch,
+) -> Vec<TaskOfAgent> {
+    let mut best: BTreeMap<String, TaskOfAgent> = BTreeMap::new();
+    for (agent, task) in tasks {
         let id = task["id"].as_str().unwrap_or_default().to_owned();
         let is_turn = task["metadata"][EXTENSION].get("seat").is_some();
         if !is_turn && best.get(&id).is_none_or(|(_, known)| hops(&task) < hops(known)) {
             best.insert(id, (agent, task));
         }
     }
-    Ok(best.into_values().collect())
+    let all = TaskSearch { limit: search.limit.clone(), ..TaskSearch::default() };
+    if *search == all {
+        return best.into_values().collect();
+    }
+    // The accountable agent may have one that the filters do not select.
+    let parts = best.into_values().map(async |listed| match is_a_part(client, endpoints, &listed.1).await {
+        true => None,
+        false => Some(listed),
+    });
+    join_all(parts).await.into_iter().flatten().collect()
 }
 
-/// The newest tasks of all agents, at most `limit` of each, with the agent.
+/// Whether the agent that gave the task to its own has the same task.
+async fn is_a_part(client: &MeshClient, endpoints: &[AgentEndpoint], task: &Value) -> bool {
+    let path = task["metadata"][EXTENSION]["path"].as_array();
+    let giver = path.and_then(|path| path.last()).and_then(Value::as_str);
+    let Some(endpoint) = endpoints.iter().find(|endpoint| Some(endpoint.agent.as_str()) == giver) else {
+        return false;
+    };
+    let path = format!("{}/{}", routes::TASKS, encoded(task["id"].as_str().unwrap_or_default()));
+    let whole: Result<Value, _> = client.get(&endpoint.endpoint, &path).await;
+    whole.is_ok_and(|whole| hops(&whole) < hops(task))
+}
+
+/// The newest tasks of all agents that `search` selects, with the agent.
 pub(super) async fn listed(
     client: &MeshClient,
     endpoints: &[AgentEndpoint],
-    limit: usize,
-) -> Result<Vec<(String, Value)>, CliError> {
-    let path = format!("{}?limit={limit}", routes::TASKS);
-    let mut all = Vec::new();
-    for (id, answer) in endpoints::get_all(client, endpoints, &path).await? {
-        let tasks = answer["tasks"].as_array().into_iter().flatten();
-        all.extend(tasks.map(|task| (id.to_string(), task.clone())));
-    }
-    Ok(all)
+    search: &TaskSearch,
+) -> Result<Vec<TaskOfAgent>, CliError> {
+    let answers = endpoints::get_all(client, endpoints, &list_path(search)).await?;
+    Ok(answers.into_iter().flat_map(|(agent, answer)| of_answer(agent, &answer)).collect())
+}
+
+/// The path of the list of tasks that `search` selects.
+pub(super) fn list_path(search: &TaskSearch) -> String {
+    format!("{}?{}", routes::TASKS, serde_html_form::to_string(search).unwrap_or_default())
+}
+
+/// The tasks in an agent's answer to [`list_path`].
+pub(super) fn of_answer(agent: &AgentId, answer: &Value) -> Vec<TaskOfAgent> {
+    let tasks = answer["tasks"].as_array().into_iter().flatten();
+    tasks.map(|task| (agent.to_string(), task.clone())).collect()
 }
 
 /// Finds the task of this id at its accountable agent: the one with the shortest path.
-async fn find_exactly(
+pub(super) async fn find_exactly(
     client: &MeshClient,
     endpoints: &[AgentEndpoint],
     task: &str,

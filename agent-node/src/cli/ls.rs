@@ -54,20 +54,25 @@ pub(super) async fn forget(common: &CommonArgs, args: ForgetArgs) -> Result<(), 
     }
 }
 
+/// What people are told of the state of an agent.
+pub(super) fn presence(entry: &AgentEntry) -> (&'static str, Colour) {
+    match (entry.state, entry.accepting) {
+        (Presence::Alive, _) if entry.card.waits_for.is_some() => ("waiting", Colour::Yellow),
+        (Presence::Alive, true) => ("alive", Colour::Green),
+        (Presence::Alive, false) => ("busy", Colour::Yellow),
+        (Presence::Suspect, _) => (entry.state.for_people(), Colour::Yellow),
+        (Presence::Dead, _) => (entry.state.for_people(), Colour::Red),
+        (Presence::Departed, _) => (entry.state.for_people(), Colour::Grey),
+    }
+}
+
 fn row(entry: &AgentEntry) -> Vec<Cell> {
     let card = &entry.card;
-    let state = match (entry.state, entry.accepting) {
-        (Presence::Alive, _) if card.waits_for.is_some() => output::cell("waiting", Colour::Yellow),
-        (Presence::Alive, true) => output::cell("alive", Colour::Green),
-        (Presence::Alive, false) => output::cell("busy", Colour::Yellow),
-        (Presence::Suspect, _) => output::cell(entry.state.for_people(), Colour::Yellow),
-        (Presence::Dead, _) => output::cell(entry.state.for_people(), Colour::Red),
-        (Presence::Departed, _) => output::cell(entry.state.for_people(), Colour::Grey),
-    };
+    let (state, colour) = presence(entry);
     let skills: Vec<_> = card.skills.iter().map(|skill| skill.id.as_str()).collect();
     vec![
         card.agent_id.to_string().into(),
-        state,
+        output::cell(state, colour),
         format!("{}/{}", entry.running, card.terms.max_parallel).into(),
         card.terms.cost.get().into(),
         card.terms.eta.to_string().into(),

@@ -37,7 +37,7 @@ pub(super) enum Colour {
 }
 
 /// Whether standard output shows colours.
-fn has_colours() -> bool {
+pub(super) fn has_colours() -> bool {
     let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
     std::io::stdout().is_terminal()
         && unset("NO_COLOR")
@@ -78,7 +78,7 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// Writes `text` to standard output, escaped but for the colours of this module.
-fn print(out: &mut impl Write, text: &str) -> std::io::Result<()> {
+pub(super) fn print(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     if !has_colours() {
         return out.write_all(escaped(text).as_bytes());
     }

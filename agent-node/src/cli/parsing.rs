@@ -135,7 +135,7 @@ pub(super) fn all_args(command: &Command) -> Vec<&Arg> {
 }
 
 /// clap's message on one line.
-fn in_one_line(message: &str) -> String {
+pub(super) fn in_one_line(message: &str) -> String {
     let message = message.trim().trim_start_matches("error: ");
     let lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<_> =

@@ -5,6 +5,7 @@ use super::{
     client::{MeshClient, encoded},
     endpoints::{self, AtArgs},
     exit::{CliError, Exit},
+    live_view::{self, LiveLine, LiveView},
     located_task::find,
     output, prompt,
     questions::{open_questions, prove},
@@ -24,6 +25,9 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 pub(super) struct InboxArgs {
+    /// Go on: redraw the questions on a terminal and ring its bell for a new one; in a pipe print a line when one opens or closes.
+    #[arg(long)]
+    watch: bool,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -58,52 +62,114 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("must be a JSON object: {error}"))
 }
 
+/// What waits for the person.
+struct WaitingItems {
+    questions: Vec<Value>,
+    proposals: Vec<Entry>,
+    /// What could not be looked at, and why.
+    left_out: Vec<String>,
+}
+
+impl WaitingItems {
+    async fn look(client: &MeshClient, at: &AtArgs) -> Result<Self, CliError> {
+        let endpoints = at.endpoints(client).await?;
+        let mut left_out = Vec::new();
+        // The agents of one process give the same answer.
+        let mut items = BTreeMap::new();
+        for (_, answer) in endpoints::get_all(client, &endpoints, routes::INBOX).await? {
+            for item in answer["items"].as_array().into_iter().flatten() {
+                items.insert(item["question"]["id"].to_string(), item.clone());
+            }
+        }
+        if at.base().is_none()
+            && let Some(gone) = endpoints::not_asked(client).await
+        {
+            left_out.push(format!("{gone}; their questions are not listed"));
+        }
+        let mut questions: Vec<Value> = items.into_values().collect();
+        questions.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
+        let proposals = proposals(client).await.unwrap_or_else(|failure| {
+            left_out.push(format!("proposals in spaces are not shown: {}", failure.message));
+            Vec::new()
+        });
+        Ok(Self { questions, proposals, left_out })
+    }
+
+    /// All of it as text.
+    fn shown(&self) -> String {
+        let mut parts = Vec::new();
+        if self.questions.is_empty() && self.proposals.is_empty() {
+            parts.push("nothing waits for you".to_owned());
+        }
+        if !self.questions.is_empty() {
+            parts.push(self.questions.iter().map(whole_question).collect::<Vec<_>>().join("\n\n"));
+        }
+        if !self.proposals.is_empty() {
+            let rows = self.proposals.iter().map(|proposal| {
+                let text = |value: Option<String>| output::plain(value.as_deref().unwrap_or("-")).into();
+                vec![
+                    text(Some(proposal.space.to_string())),
+                    text(proposal.slug.as_ref().map(ToString::to_string)),
+                    text(Some(proposal.version.to_string())),
+                    text(proposal.entry_type.map(|of| of.to_string())),
+                    text(Some(proposal.author.to_string())),
+                    text(Some(proposal.content.chars().take(60).collect())),
+                ]
+            });
+            parts.push(output::table(&["space", "proposal", "version", "type", "by", "proposes"], rows));
+        }
+        parts.join("\n")
+    }
+
+    /// All of it as a view that is followed.
+    fn view(&self, is_json: bool) -> LiveView {
+        let json =
+            |change: &str, what: &str, value: Value| json!({ "change": change, what: value }).to_string();
+        let mut lines = BTreeMap::new();
+        for item in &self.questions {
+            let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
+            let [task, agent, id, asks] =
+                [&item["taskId"], &item["agentId"], &item["question"]["id"], &item["question"]["text"]]
+                    .map(text);
+            let line = |change: &str| match is_json {
+                true => json(change, "item", item.clone()),
+                false => format!("{change} {id} of task {task} at {agent}: {asks}"),
+            };
+            let line = LiveLine { text: line("opened"), at_end: Some(line("closed")) };
+            lines.insert(format!("question {task} {id}"), line);
+        }
+        for proposal in &self.proposals {
+            let line = |change: &str| match is_json {
+                true => json(change, "proposal", json!(proposal)),
+                false => {
+                    let content: String = proposal.content.chars().take(60).collect();
+                    let (by, content) = (proposal.author.to_string(), output::plain(&content));
+                    format!("{change} proposal {} in {} by {by}: {content}", proposal.id, proposal.space)
+                }
+            };
+            let line = LiveLine { text: line("opened"), at_end: Some(line("closed")) };
+            lines.insert(format!("proposal {}", proposal.id), line);
+        }
+        let left_out = self.left_out.iter().map(|why| format!("\nmesh: {why}")).collect::<String>();
+        LiveView { screen: self.shown() + &left_out, lines, rings: true }
+    }
+}
+
 pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
-    let endpoints = args.at.endpoints(&client).await?;
-    // The agents of one process give the same answer.
-    let mut items = BTreeMap::new();
-    for (_, answer) in endpoints::get_all(&client, &endpoints, routes::INBOX).await? {
-        for item in answer["items"].as_array().into_iter().flatten() {
-            items.insert(item["question"]["id"].to_string(), item.clone());
-        }
+    if args.watch {
+        let look = async || Ok(WaitingItems::look(&client, &args.at).await?.view(common.json));
+        return live_view::follow(look).await;
     }
-    if args.at.base().is_none()
-        && let Some(gone) = endpoints::not_asked(&client).await
-    {
-        output::note(&format!("mesh: {gone}; their questions are not listed"));
+    let items = WaitingItems::look(&client, &args.at).await?;
+    for why in &items.left_out {
+        output::note(&format!("mesh: {why}"));
     }
-    let mut items: Vec<Value> = items.into_values().collect();
-    items.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
-    let proposals = match proposals(&client).await {
-        Ok(proposals) => proposals,
-        Err(failure) => {
-            output::note(&format!("mesh: proposals in spaces are not shown: {}", failure.message));
-            Vec::new()
-        }
-    };
     if common.json {
-        return output::json(&json!({ "items": items, "proposals": proposals }));
+        return output::json(&json!({ "items": items.questions, "proposals": items.proposals }));
     }
-    if items.is_empty() && proposals.is_empty() {
-        return output::line("nothing waits for you");
-    }
-    if !items.is_empty() {
-        output::line(&questions_list(&items))?;
-    }
-    if !proposals.is_empty() {
-        let rows = proposals.iter().map(|proposal| {
-            let text = |value: Option<String>| output::plain(value.as_deref().unwrap_or("-")).into();
-            vec![
-                text(Some(proposal.space.to_string())),
-                text(proposal.slug.as_ref().map(ToString::to_string)),
-                text(Some(proposal.version.to_string())),
-                text(proposal.entry_type.map(|of| of.to_string())),
-                text(Some(proposal.author.to_string())),
-                text(Some(proposal.content.chars().take(60).collect())),
-            ]
-        });
-        output::line(&output::table(&["space", "proposal", "version", "type", "by", "proposes"], rows))?;
+    output::line(&items.shown())?;
+    if !items.proposals.is_empty() {
         output::note(
             "decide with `mesh space merge PROPOSAL --space SPACE --if-version VERSION` or `mesh space reject PROPOSAL REASON --space SPACE`",
         );
@@ -133,19 +199,15 @@ struct ProposalPage {
     entries: Vec<Entry>,
 }
 
-/// Each question whole, with the call, the options or the members that it is about.
-fn questions_list(items: &[Value]) -> String {
-    let shown = items.iter().map(|item| {
-        let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
-        let question = &item["question"];
-        let asked = serde_json::from_value::<Question>(question.clone());
-        let described =
-            asked.map_or_else(|_| text(&question["text"]), |asked| prompt::describe_whole(&asked));
-        let [task, agent, kind, id] =
-            [&item["taskId"], &item["agentId"], &question["kind"], &question["id"]].map(text);
-        format!("task {task} at {agent}, {kind} {id}\n{described}")
-    });
-    shown.collect::<Vec<_>>().join("\n\n")
+/// A question with the call, the options or the members that it is about.
+fn whole_question(item: &Value) -> String {
+    let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
+    let question = &item["question"];
+    let asked = serde_json::from_value::<Question>(question.clone());
+    let described = asked.map_or_else(|_| text(&question["text"]), |asked| prompt::describe_whole(&asked));
+    let [task, agent, kind, id] =
+        [&item["taskId"], &item["agentId"], &question["kind"], &question["id"]].map(text);
+    format!("task {task} at {agent}, {kind} {id}\n{described}")
 }
 
 pub(super) async fn answer(common: &CommonArgs, args: AnswerArgs) -> Result<(), CliError> {

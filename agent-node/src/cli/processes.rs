@@ -6,6 +6,7 @@ use super::{
     exit::{CliError, Exit},
     listen_args::{ListenArgs, port},
     parsing,
+    shell_quote::shell_quoted,
 };
 use crate::telemetry::{TelemetrySettingsError, capture::CaptureLevel, print_line};
 use crate::{
@@ -14,15 +15,20 @@ use crate::{
     data_dir,
     demo::models,
     node::{
-        process::{ProcessConfig, run},
+        process::{NextSteps, ProcessConfig, run},
         team_watch::TeamSource,
     },
     services::ServiceLocation,
     start_error::StartError,
 };
 use clap::{Args, Parser, ValueEnum};
+use engine::settings::Openness;
 use protocol::bid::Eta;
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
 use store::{self, embedded::OpenError};
 use tracing::Level;
 
@@ -229,7 +235,8 @@ pub(super) fn up(up: UpArgs) -> ExitCode {
         TeamSource(Arc::new(load))
     });
     let services = (Some(local.clone()), local);
-    serve_watching(process, role, up.port, services, source, |preset| match up.demo {
+    let is_demo = up.files.is_empty();
+    serve_watching(process, role, up.port, services, (source, is_demo), |preset| match up.demo {
         DemoBrains::Models => up.demo_of_models(preset),
         DemoBrains::Scripted if up.files.is_empty() => Ok(up.agents.apply_to(Team::demo(preset)?)),
         DemoBrains::Scripted => {
@@ -283,22 +290,28 @@ pub(super) fn serve(
     board: ServiceLocation,
     team: impl FnOnce(TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors>,
 ) -> ExitCode {
-    serve_watching(process, role, port, (registry, board), None, team)
+    serve_watching(process, role, port, (registry, board), (None, false), team)
 }
 
-/// The same; agents follow changes of their files if there is a `source`.
+/// The same; agents follow changes of their files if there is a `source`. `is_demo` says that the team is that of the demo.
 fn serve_watching(
     process: ProcessArgs,
     role: ProcessRole,
     port: u16,
     (registry, board): (Option<ServiceLocation>, ServiceLocation),
-    source: Option<TeamSource>,
+    (source, is_demo): (Option<TeamSource>, bool),
     team: impl FnOnce(TimingPreset) -> Result<(Team, CassetteMode), ConfigErrors>,
 ) -> ExitCode {
     let outcome = (|| {
         let (team, cassette) = team(process.profile)?;
         let is_replica = matches!(role, ProcessRole::Replica(_));
+        let is_whole = matches!(role, ProcessRole::Whole);
         let (data, common) = process.place.dirs(role)?;
+        let next_steps = is_whole.then(|| NextSteps {
+            default_url: super::DEFAULT_URL,
+            token: token_flag(&common),
+            ask: ask_command(&team, is_demo),
+        });
         let config = ProcessConfig {
             listen: process.listening.listen,
             advertise: process.listening.advertise(),
@@ -317,6 +330,7 @@ fn serve_watching(
             registry,
             board,
             source,
+            next_steps,
         };
         actix::System::new().block_on(async {
             let outcome = run(config).await;
@@ -334,6 +348,30 @@ fn serve_watching(
         }
     }
 }
+
+/// The flag that commands need to find the person's token in `dir`; none in ~/.mesh, where they look.
+fn token_flag(dir: &Path) -> String {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".mesh"));
+    match dir.parent() == home.as_deref() {
+        true => String::new(),
+        false => format!(" --token {}", shell_quoted(&dir.join(data_dir::TOKEN).display().to_string())),
+    }
+}
+
+/// A command that gives the team something to do: what its entrance takes without a capability, or else a capability of it.
+fn ask_command(team: &Team, is_demo: bool) -> Option<String> {
+    let entrance = team.agents.iter().find(|agent| agent.settings.entrance).or(team.agents.first())?;
+    let what = if is_demo { DEMO_TASK } else { "What can you do?" };
+    let skills = entrance.settings.skills.as_slice();
+    match (entrance.settings.open, skills) {
+        (Openness::Closed, []) => None,
+        (Openness::Closed, [skill, _, ..]) => Some(format!("mesh ask \"{what}\" --capability {}", skill.id)),
+        _ => Some(format!("mesh ask \"{what}\"")),
+    }
+}
+
+/// What the demo team can do.
+const DEMO_TASK: &str = "A library: books (title, isbn, year:int) and members (name, email)";
 
 /// What to do if another process has the data directory.
 const HELD: &str =

@@ -3,7 +3,7 @@
 use super::{output, watch::status_of};
 use protocol::task::EXTENSION;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most parts that are shown.
 const MOST_SHOWN: usize = 100;
@@ -16,30 +16,69 @@ const MOST_SAID: usize = 100;
 
 /// A line for each part of `task` among `tasks` (the agents' tasks, each once), the older one first; parts of parts are indented.
 pub(super) fn lines(task: &str, tasks: &[(String, Value)]) -> Vec<String> {
-    let mut children: BTreeMap<&str, Vec<&(String, Value)>> = BTreeMap::new();
-    for listed in tasks {
-        if let Some(parent) = listed.1["metadata"][EXTENSION]["parentTaskId"].as_str() {
-            children.entry(parent).or_default().push(listed);
-        }
-    }
-    for parts in children.values_mut() {
-        parts.sort_by_key(|(_, part)| part["metadata"][EXTENSION]["createdAt"].as_str().unwrap_or_default());
-    }
-    let mut lines = Vec::new();
-    add(task, 0, &children, &mut lines);
-    if lines.len() > MOST_SHOWN {
-        let more = lines.len() - MOST_SHOWN;
-        lines.truncate(MOST_SHOWN);
-        lines.push(format!("and {more} more"));
+    let mut below = Vec::new();
+    add_parts(task, 0, &parts_of(tasks), &mut below);
+    let line = |(level, at): &(usize, usize)| {
+        let (agent, part) = &tasks[*at];
+        format!("{}{}", "  ".repeat(*level), line(agent, part))
+    };
+    let mut lines: Vec<_> = below.iter().take(MOST_SHOWN).map(line).collect();
+    if below.len() > MOST_SHOWN {
+        lines.push(format!("and {} more", below.len() - MOST_SHOWN));
     }
     lines
 }
 
-fn add(task: &str, level: usize, children: &BTreeMap<&str, Vec<&(String, Value)>>, lines: &mut Vec<String>) {
-    for (agent, part) in children.get(task).into_iter().flatten() {
-        lines.push(format!("{}{}", "  ".repeat(level), line(agent, part)));
+/// The order in which each of `tasks` stands under the one it is a part of, with its level. Those of which `tasks` have no whole keep
+/// their order.
+pub(super) fn in_tree_order(tasks: &[(String, Value)]) -> Vec<(usize, usize)> {
+    let ids: BTreeSet<_> = tasks.iter().filter_map(|(_, task)| task["id"].as_str()).collect();
+    let parts = parts_of(tasks);
+    let (roots, below): (Vec<usize>, Vec<usize>) =
+        (0..tasks.len()).partition(|at| parent(&tasks[*at].1).is_none_or(|parent| !ids.contains(parent)));
+    let (mut order, mut placed) = (Vec::with_capacity(tasks.len()), BTreeSet::new());
+    // What is left after the roots has no root: parts of each other, or too deep.
+    for at in roots.into_iter().chain(below) {
+        if placed.insert(at) {
+            order.push((0, at));
+            let mut under = Vec::new();
+            add_parts(tasks[at].1["id"].as_str().unwrap_or_default(), 1, &parts, &mut under);
+            order.extend(under.into_iter().filter(|(_, at)| placed.insert(*at)));
+        }
+    }
+    order
+}
+
+fn parent(task: &Value) -> Option<&str> {
+    task["metadata"][EXTENSION]["parentTaskId"].as_str()
+}
+
+/// Where in `tasks` the parts of each task are, the older one first, each with its id.
+fn parts_of(tasks: &[(String, Value)]) -> BTreeMap<&str, Vec<(usize, &str)>> {
+    let mut parts: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
+    for (at, (_, task)) in tasks.iter().enumerate() {
+        if let Some(parent) = parent(task) {
+            parts.entry(parent).or_default().push((at, task["id"].as_str().unwrap_or_default()));
+        }
+    }
+    for of_one in parts.values_mut() {
+        of_one.sort_by_key(|(at, _)| {
+            tasks[*at].1["metadata"][EXTENSION]["createdAt"].as_str().unwrap_or_default()
+        });
+    }
+    parts
+}
+
+fn add_parts(
+    task: &str,
+    level: usize,
+    parts: &BTreeMap<&str, Vec<(usize, &str)>>,
+    below: &mut Vec<(usize, usize)>,
+) {
+    for (at, id) in parts.get(task).into_iter().flatten() {
+        below.push((level, *at));
         if level < MOST_LEVELS {
-            add(part["id"].as_str().unwrap_or_default(), level + 1, children, lines);
+            add_parts(id, level + 1, parts, below);
         }
     }
 }
@@ -86,6 +125,20 @@ mod tests {
 
     #[test]
     fn a_circle_of_parts_ends() {
-        assert!(!lines("a", &[task("a", Some("b"), "1"), task("b", Some("a"), "2")]).is_empty());
+        let circle = [task("a", Some("b"), "1"), task("b", Some("a"), "2")];
+        assert!(!lines("a", &circle).is_empty());
+        assert_eq!(in_tree_order(&circle), [(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn in_a_tree_each_task_stands_once_under_its_whole() {
+        let tasks = [
+            task("deep", Some("early"), "4"),
+            task("other", Some("elsewhere"), "1"),
+            task("late", Some("t"), "3"),
+            task("t", None, "1"),
+            task("early", Some("t"), "2"),
+        ];
+        assert_eq!(in_tree_order(&tasks), [(0, 1), (0, 3), (1, 4), (2, 0), (1, 2)]);
     }
 }

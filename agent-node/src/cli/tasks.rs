@@ -1,18 +1,24 @@
-//! `mesh tasks`: lists, shows, watches, cancels and answers tasks of all agents, or of the one at `--at`.
+//! `mesh tasks`: lists, shows, watches, cancels, repeats and answers tasks of all agents, or of the one at `--at`.
+
+mod bulk;
+mod list;
+
+use bulk::{BulkArgs, TaskAction};
 
 use super::{
     CommonArgs, artifacts,
     award::check_line,
     client::{MeshClient, encoded},
     convene::{session_lines, show_summary},
-    endpoints::{self, AgentEndpoint, AtArgs},
+    endpoints::AtArgs,
     exit::{self, CliError, Exit},
-    located_task::{LocatedTask, UNSEEN, accountable, find, listed, sees_no_sessions},
+    located_task::{LocatedTask, accountable, find},
     output,
     questions::how_to_answer,
     task_tree,
     watch::{TaskWatch, status_of},
 };
+use crate::tasks::search::TaskSearch;
 use clap::{Args, Subcommand};
 use patterns::session::CAPABILITY;
 use protocol::{
@@ -37,7 +43,7 @@ pub(super) struct TasksArgs {
     #[command(subcommand)]
     verb: Option<TasksVerb>,
     #[command(flatten)]
-    list: TaskListArgs,
+    list: list::TaskListArgs,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -46,7 +52,7 @@ pub(super) struct TasksArgs {
 enum TasksVerb {
     /// The tasks of all agents, newest change first.
     #[command(visible_alias = "ls")]
-    List(TaskListArgs),
+    List(list::TaskListArgs),
     /// One task, with its artifacts; of a session, with what was said.
     Show {
         /// The task's id or its beginning; the newest task if absent.
@@ -67,13 +73,24 @@ enum TasksVerb {
         #[arg(long, value_parser = Eta::parse)]
         timeout: Option<Eta>,
     },
-    /// End a task.
+    /// End a task, or all open ones that `--where` selects.
     Cancel {
         /// The task's id or its beginning; `-` is the newest task.
-        task: String,
+        #[arg(required_unless_present = "terms", conflicts_with = "terms")]
+        task: Option<String>,
         /// Why; its agents are told.
         #[arg(long, default_value = "canceled by its user")]
         reason: String,
+        #[command(flatten)]
+        bulk: BulkArgs,
+    },
+    /// Send a task again, or all ended ones that `--where` selects: each as a new task whose thread names the old one.
+    Retry {
+        /// The task's id or its beginning; `-` is the newest task.
+        #[arg(required_unless_present = "terms", conflicts_with = "terms")]
+        task: Option<String>,
+        #[command(flatten)]
+        bulk: BulkArgs,
     },
     /// Answer what a task asks.
     Answer {
@@ -84,29 +101,12 @@ enum TasksVerb {
     },
 }
 
-#[derive(Debug, Args)]
-struct TaskListArgs {
-    /// The most tasks asked of each agent.
-    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1_000))]
-    limit: u16,
-    /// Name every agent's part in a task, not only the accountable one's, and the turns of sessions.
-    #[arg(long)]
-    all: bool,
-}
-
 pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), CliError> {
     let client = MeshClient::new(common)?;
     let endpoints = tasks.at.endpoints(&client).await?;
     let at = tasks.at.repeat_flag(common);
     match tasks.verb.unwrap_or(TasksVerb::List(tasks.list)) {
-        TasksVerb::List(args) => {
-            if tasks.at.base().is_none()
-                && let Some(gone) = endpoints::not_asked(&client).await
-            {
-                output::note(&format!("mesh: {gone}; their tasks are not listed"));
-            }
-            list(common, &client, &endpoints, &args).await
-        }
+        TasksVerb::List(args) => list::list(common, &client, (endpoints, &tasks.at), &args).await,
         TasksVerb::Show { task, out, force } => {
             let found = find(&client, &endpoints, &task).await?;
             let (task, LocatedTask { endpoint, task: found }) = (found.id(), found);
@@ -118,7 +118,8 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
                 }
                 None if common.json => output::json(&found),
                 None => {
-                    let tasks = accountable(&client, &endpoints, MOST_PARTS).await.unwrap_or_default();
+                    let search = TaskSearch { limit: MOST_PARTS.to_string(), ..TaskSearch::default() };
+                    let tasks = accountable(&client, &endpoints, &search).await.unwrap_or_default();
                     show(&found, &task_tree::lines(&task, &tasks))?;
                     if is_session(&found) {
                         show_summary(&client, &endpoint, &task).await;
@@ -160,27 +161,29 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
             let how = how_to_answer(&now, &task, &at);
             Err(CliError::new(end, format!("task {task} {state}; answer with {how}")))
         }
-        TasksVerb::Cancel { task, reason } => {
-            let found = find(&client, &endpoints, &task).await?;
-            act(common, &client, &found, "cancel", &json!({ "reason": reason })).await
+        TasksVerb::Cancel { task, reason, bulk } => {
+            let action = TaskAction::Cancel { reason };
+            bulk::act(common, &client, endpoints, (task, &bulk), &action).await
+        }
+        TasksVerb::Retry { task, bulk } => {
+            bulk::act(common, &client, endpoints, (task, &bulk), &TaskAction::Retry).await
         }
         TasksVerb::Answer { task, text } => {
             let found = find(&client, &endpoints, &task).await?;
-            act(common, &client, &found, "answer", &json!({ "text": text })).await
+            answer(common, &client, &found, &text).await
         }
     }
 }
 
-async fn act(
+async fn answer(
     common: &CommonArgs,
     client: &MeshClient,
     found: &LocatedTask,
-    verb: &str,
-    body: &Value,
+    text: &str,
 ) -> Result<(), CliError> {
     let task = found.id();
-    let path = format!("{}/{}/{verb}", routes::TASKS, encoded(&task));
-    let after = client.post(&found.endpoint, &path, body).await?;
+    let path = format!("{}/{}/answer", routes::TASKS, encoded(&task));
+    let after = client.post(&found.endpoint, &path, &json!({ "text": text })).await?;
     if common.json {
         return output::json(&after);
     }
@@ -197,60 +200,8 @@ pub(super) fn origin(task: &Value) -> Option<String> {
     task["metadata"][EXTENSION]["path"].get(0)?.as_str().map(output::plain)
 }
 
-async fn list(
-    common: &CommonArgs,
-    client: &MeshClient,
-    endpoints: &[AgentEndpoint],
-    args: &TaskListArgs,
-) -> Result<(), CliError> {
-    let limit = usize::from(args.limit);
-    let mut all = match args.all {
-        true => listed(client, endpoints, limit).await?,
-        false => accountable(client, endpoints, limit).await?,
-    };
-    let changed = |task: &Value| task["status"]["timestamp"].as_str().unwrap_or_default().to_owned();
-    all.sort_by_key(|(_, task)| std::cmp::Reverse(changed(task)));
-    if common.json {
-        let tasks: Vec<_> = all
-            .iter()
-            .map(|(agent, task)| json!({ "agentId": agent, "taskId": task["id"], "task": task }))
-            .collect();
-        return output::json(&json!({ "tasks": tasks }));
-    }
-    if all.is_empty() && sees_no_sessions(client, endpoints).await {
-        return output::line(&format!("no tasks yet; `mesh ask` sends one ({UNSEEN})"));
-    }
-    if all.is_empty() {
-        return output::line("no tasks yet; `mesh ask` sends one");
-    }
-    let rows = all.iter().map(|(agent, task)| {
-        let ours = &task["metadata"][EXTENSION];
-        let text = |value: &Value| output::plain(value.as_str().unwrap_or("-"));
-        let (state, _) = status_of(&task["status"]);
-        let what =
-            turn_of(task).into_iter().chain([text(&ours["description"])]).collect::<Vec<_>>().join(": ");
-        let what: String = what.chars().take(60).collect();
-        vec![
-            text(&task["id"]).into(),
-            state.map_or_else(|| "?".into(), |state| output::cell(state.word(), output::colour_of(state))),
-            agent.into(),
-            text(&ours["doer"]).into(),
-            changed(task).into(),
-            what.into(),
-        ]
-    });
-    output::line(&output::table(&["task", "state", "agent", "doer", "changed", "description"], rows))
-}
-
 fn is_session(task: &Value) -> bool {
     task["metadata"][EXTENSION]["capability"] == CAPABILITY
-}
-
-/// Stage, round and seat, if the task is the turn of a session.
-fn turn_of(task: &Value) -> Option<String> {
-    let seat = task["metadata"][EXTENSION].get("seat")?;
-    let text = |name: &str| output::plain(seat[name].as_str().unwrap_or_default());
-    Some(format!("{} {} {}", text("stage"), seat["round"], text("seat")))
 }
 
 fn show(task: &Value, parts: &[String]) -> Result<(), CliError> {

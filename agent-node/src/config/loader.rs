@@ -33,6 +33,7 @@ use engine::{
     schedule::{Schedule, check_name},
     settings::{AgentSettings, SignalFilter},
 };
+use patterns::session::CAPABILITY as SESSION;
 use protocol::{
     a2a::agent_policy::AgentPolicy,
     bid::Eta,
@@ -40,6 +41,7 @@ use protocol::{
     principal::Principal,
     signal::SIGNAL_TYPES,
     signal::SignalType,
+    words,
 };
 use serde_json::Value;
 use std::{
@@ -231,6 +233,7 @@ impl TeamLoader {
         if let Some((key, what)) = quota_fault(&settings.quotas, false) {
             self.faults.push(location.fault(&key, what));
         }
+        self.faults.extend(unknown_quota_capabilities(location, &agent, &settings.quotas));
         self.faults.extend(schedule_faults(location, &agent.schedules));
         let mut triggers = BTreeMap::new();
         for (name, file) in agent.triggers.clone() {
@@ -384,6 +387,31 @@ fn is_pattern(pattern: &str) -> bool {
                     || SignalType::parse(&format!("{prefix}x")).is_ok())
         }
     }
+}
+
+/// The quotas for capabilities that the agent does not have, and so count nothing. An agent whose skills are not in the file may have
+/// any.
+fn unknown_quota_capabilities(
+    location: &SourceLocation<'_>,
+    agent: &AgentMembers,
+    quotas: &[engine::settings::Quota],
+) -> Vec<ConfigFault> {
+    let known =
+        agent.skills.iter().flat_map(|MapOrShort(skill)| std::iter::once(&skill.id).chain(&skill.tags));
+    let known: BTreeSet<_> = known.map(Capability::as_str).chain([SESSION]).collect();
+    let named = quotas.iter().enumerate().filter_map(|(at, quota)| Some((at, quota.capability.as_ref()?)));
+    let unknown =
+        named.filter(|(_, capability)| !agent.skills.is_empty() && !known.contains(capability.as_str()));
+    unknown
+        .map(|(at, capability)| {
+            let nearest = words::nearest(capability.as_str(), known.iter().copied());
+            let hint = nearest.map(|nearest| format!("; did you mean {nearest}?")).unwrap_or_default();
+            let what = format!(
+                "{capability} is no skill of this agent, nor a tag of one: nothing would count{hint}"
+            );
+            location.fault(&format!("quotas[{at}].capability"), what)
+        })
+        .collect()
 }
 
 /// The schemas of the skills' outputs, with the capabilities that each is for. A tag that is a skill of its own has that

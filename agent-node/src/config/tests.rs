@@ -451,3 +451,17 @@ fn instructions_are_texts_and_files_and_have_a_limit() {
     );
     assert_eq!(tools, 1);
 }
+
+#[test]
+fn a_quota_for_a_capability_that_the_agent_lacks_is_a_fault() {
+    let quota = |skills: &str, capability: &str| {
+        let quota = format!("{{capability: {capability}, per: day, tasks: 1}}");
+        faults(&format!("agent: a\nskills: {skills}\nbrain: {{echo: {{}}}}\nquotas: [{quota}]\n"))
+    };
+    let fault = quota("[{id: review, tags: [rust]}]", "reveiw");
+    assert!(fault.contains("quotas[0].capability") && fault.contains("did you mean review?"), "{fault}");
+    for capability in ["review", "rust", "session"] {
+        assert_eq!(quota("[{id: review, tags: [rust]}]", capability), "no fault", "{capability}");
+    }
+    assert_eq!(quota("[]", "anything"), "no fault", "a foreign agent says itself what it can do");
+}

@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod peer;
 pub mod person_token;
 pub mod schedules;
+pub(in crate::http) mod task_requests;
 pub mod tasks;
 pub mod traces;
 pub mod triggers;
@@ -98,6 +99,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
             [(Method::GET, web::to(traces::reactions::answer))],
         ))
         .service(resource(&format!("{tasks}/{{id}}/cancel"), [(Method::POST, web::to(tasks::cancel))]))
+        .service(resource(&format!("{tasks}/{{id}}/retry"), [(Method::POST, web::to(tasks::retry))]))
         .service(resource(&format!("{tasks}/{{id}}/answer"), [(Method::POST, web::to(tasks::answer))]))
         .service(resource(
             routes::PEER,

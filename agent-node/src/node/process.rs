@@ -100,6 +100,30 @@ pub struct ProcessConfig {
     pub board: ServiceLocation,
     /// Where the team is read again, if its agents follow changes of their files.
     pub source: Option<TeamSource>,
+    /// What a person is told to do when the mesh runs, if it is a whole one.
+    pub next_steps: Option<NextSteps>,
+}
+
+/// What a person may do when the mesh runs.
+#[derive(Debug, Clone)]
+pub struct NextSteps {
+    /// The address that commands need not name.
+    pub default_url: &'static str,
+    /// The flag of the person's token, if commands do not find it.
+    pub token: String,
+    /// The command that gives an agent something to do, if there is one.
+    pub ask: Option<String>,
+}
+
+impl NextSteps {
+    /// What to print if the mesh is at `base`.
+    fn lines(&self, base: &str) -> impl Iterator<Item = String> {
+        let url = if base == self.default_url { String::new() } else { format!(" --url {base}") };
+        let console =
+            format!("mesh: the console is at {base}; `mesh console{url}{}` opens it signed in", self.token);
+        let ask = self.ask.as_ref().map(|ask| format!("mesh: next, in another terminal: {ask}{url}"));
+        std::iter::once(console).chain(ask)
+    }
 }
 
 /// Makes agents as their files say.
@@ -205,6 +229,7 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         ServiceLocation::Local => Some(open_store(&config, &data.join(data_dir::SPACES))?.0),
         ServiceLocation::Remote(_) | ServiceLocation::FromRegistry => None,
     };
+    let next_steps = config.next_steps.clone();
     let watch = config.source.clone().map(|source| TeamWatch::new(source, config.team.clone()));
     let (running, factory) = tokio::select! {
         running = open(config, (secret, is_new_secret), (store, space_store), gauge) => running?,
@@ -216,6 +241,9 @@ pub async fn run(mut config: ProcessConfig) -> anyhow::Result<()> {
         .map_err(|source| OpenError::Io { dir: data.clone(), source })
         .with_context(|| format!("{} can't be written", data.join("run.json").display()))?;
     announce(&running, services);
+    if let (Some(next), Some(address)) = (next_steps, running.services) {
+        next.lines(&local_url(address)).for_each(|line| print_line(Level::INFO, &line));
+    }
     tokio::select! {
         () = signals.next() => {}
         () = follow_files(watch, &factory, &running) => {}

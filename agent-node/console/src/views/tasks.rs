@@ -24,7 +24,7 @@ pub struct TaskListPage {
 }
 
 /// The states that a filter may name, each with what people are told.
-const STATES: [(&str, &str, &[TaskState]); 6] = [
+const STATES: [(&str, &str, &[TaskState]); 7] = [
     (
         "open",
         "open",
@@ -32,6 +32,7 @@ const STATES: [(&str, &str, &[TaskState]); 6] = [
     ),
     ("waiting", "waiting for an answer", &[TaskState::InputRequired, TaskState::AuthRequired]),
     ("working", "working", &[TaskState::Submitted, TaskState::Working]),
+    ("ended", "ended", &[TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected]),
     ("completed", "completed", &[TaskState::Completed]),
     ("failed", "failed or rejected", &[TaskState::Failed, TaskState::Rejected]),
     ("canceled", "canceled", &[TaskState::Canceled]),
@@ -40,6 +41,11 @@ const STATES: [(&str, &str, &[TaskState]); 6] = [
 /// The states that `word` means; `None` for any, and for a word that is none of the filter's.
 pub fn states(word: &str) -> Option<&'static [TaskState]> {
     STATES.iter().find(|(name, ..)| *name == word).map(|(_, _, states)| *states)
+}
+
+/// The words that [`states`] knows.
+pub fn state_words() -> impl Iterator<Item = &'static str> {
+    STATES.iter().map(|(name, ..)| *name)
 }
 
 /// The view.

@@ -6,7 +6,7 @@ use crate::{
     http::{
         a2a::A2aCall,
         node_state::{HostedAgent, NodeState},
-        routes::messages,
+        routes::task_requests,
     },
 };
 use actix_web::{HttpRequest, HttpResponse, http::header::HeaderName, web};
@@ -18,7 +18,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use transport::refusal::Refusal;
 
 /// Where the page goes next.
@@ -84,7 +84,9 @@ pub(super) async fn send(
     if !capability.is_empty() {
         payload["capability"] = capability.into();
     }
-    begin(&request, &node, &form.scope, local, payload, None).await
+    let by = form.scope.by.clone();
+    let (task, _) = task_requests::send(&request, &node, by, &local.id, (json!({}), payload)).await?;
+    Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
 }
 
 /// Sends the task of the form again, as a new one whose thread names it, and goes to that.
@@ -96,44 +98,8 @@ pub(super) async fn retry(
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
     let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
-    let spec = &row.task.spec;
-    let mut payload = json!({ "description": spec.description });
-    let members = [
-        ("capability", spec.capability.as_ref().map(|capability| json!(capability))),
-        ("input", spec.input.clone()),
-        ("acceptedModes", (!spec.accepted_modes.is_empty()).then(|| json!(spec.accepted_modes))),
-        ("budget", (!spec.budget.is_none()).then(|| json!(spec.budget))),
-    ];
-    for (name, value) in members {
-        if let Some(value) = value {
-            payload[name] = value;
-        }
-    }
-    let mut message = json!({ "threadId": spec.task_id });
-    if let Some(space) = &spec.space {
-        message["spaceId"] = json!(space);
-    }
-    begin(&request, &node, &form.scope, local, payload, Some(message)).await
-}
-
-/// Sends a task request with this payload to `local`, and goes to the task.
-async fn begin(
-    request: &HttpRequest,
-    node: &NodeState,
-    scope: &ConsoleScope,
-    local: &HostedAgent,
-    mut payload: Value,
-    message: Option<Value>,
-) -> Result<HttpResponse, Refusal> {
-    let task = format!("t-{}", uuid::Uuid::now_v7().simple());
-    payload["taskId"] = json!(task);
-    let mut message = message.unwrap_or_else(|| json!({}));
-    message["fromAgentId"] = json!("console");
-    message["toAgentId"] = json!(local.id);
-    message["type"] = json!("task-request");
-    message["payload"] = payload;
-    let body = Bytes::from(message.to_string());
-    messages::receive(request, node, scope.by.clone(), body).await?;
+    let (by, spec) = (form.scope.by.clone(), &row.task.spec);
+    let (task, _) = task_requests::send_again(&request, &node, by, &local.id, spec).await?;
     Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
 }
 

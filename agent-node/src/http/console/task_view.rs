@@ -9,7 +9,11 @@ use crate::{
             collect::{MAX_DEPTH, collect_with},
         },
     },
-    tasks::{self, ShownEvent, follower::TaskFollower},
+    tasks::{
+        self, ShownEvent,
+        follower::TaskFollower,
+        search::{self, TaskCriteria},
+    },
     telemetry::{capture::Capture, names as n, span::Span},
 };
 use console::{
@@ -238,7 +242,13 @@ async fn parts(scope: &ConsoleScope, task: &Task) -> Result<Vec<TaskLine>, Probl
             let mut parts = Vec::new();
             for local in &scope.agents {
                 let viewer = (&scope.by, scope.proof);
-                let all = tasks::list(local.store.as_ref(), &local.id, viewer, MAX_PARTS)?;
+                let all = search::list(
+                    local.store.as_ref(),
+                    &local.id,
+                    viewer,
+                    &TaskCriteria::default(),
+                    MAX_PARTS,
+                )?;
                 let of_task = all.iter().filter(|part| part.spec.parent.as_ref() == Some(&id));
                 parts.extend(of_task.map(|part| TaskLine::of(&local.id, part)));
             }

@@ -1,6 +1,7 @@
 //! What each route takes and answers. A schema names the members that are always there and no more: unknown members are
 //! tolerated in requests and may be added to answers.
 
+use ::console::views::tasks::state_words;
 use protocol::{
     a2a::{push::NOTIFICATION_TOKEN, version::VERSION_PARAMETER},
     message::MessageKind,
@@ -93,8 +94,17 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("GET", "/a2a/traces/{trace}/reactions") => {
             of("Lists what agents did because of signals of the caller.").answers(200, &[])
         }
-        ("GET", "/a2a/tasks") => of("Lists tasks, the latest status first.")
+        ("GET", "/a2a/tasks") => of("Lists the tasks that every filter selects, the latest status first.")
             .query("limit", json!({ "type": "integer", "minimum": 1, "maximum": 1000 }))
+            .query("state", json!({ "enum": state_words().collect::<Vec<_>>() }))
+            .query("capability", id())
+            .query("waitingFor", json!({ "type": "string", "description": "`person`, `place`, `agent`, or the id of an agent." }))
+            .query("requester", json!({ "type": "string", "description": "A principal such as `user:local`, or `me`." }))
+            .query("space", id())
+            .query("text", json!({ "type": "string", "description": "A part of the description or of the id." }))
+            .query("since", json!({ "type": "string", "format": "date-time" }))
+            .query("until", json!({ "type": "string", "format": "date-time" }))
+            .query("minCost", json!({ "type": "number" }))
             .answers(200, &["agentId", "tasks"]),
         ("GET", "/a2a/tasks/{id}") => of("Shows a task.").answers(200, &["id", "status"]),
         ("GET", "/a2a/tasks/{id}/events") => of("Follows a task.").streams().done(),
@@ -114,6 +124,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .takes(json!({ "type": "object", "properties": { "reason": { "type": "string" } } }))
             .answers(200, &["id", "status"])
             .answers(202, &[]),
+        ("POST", "/a2a/tasks/{id}/retry") => of("Sends a task again, as a new one whose thread names it.")
+            .answers(202, &["messageId", "accepted"])
+            .answers(200, &[]),
         ("PUT", "/a2a/peer") => of("Registers the process of an agent, with the token of the agent.")
             .takes(json!({ "type": "object", "properties": {
                 "endpoint": { "type": "string" }, "description": { "type": "string" }, "skills": { "type": "array" },

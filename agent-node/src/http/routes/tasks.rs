@@ -1,13 +1,16 @@
 //! `/a2a/tasks`: tasks for curl and the CLI. A task is an A2A `Task`, a stream has A2A `StreamResponse`s.
 
-use super::{id, messages::proof_of, person_token};
+use super::{id, messages::proof_of, person_token, task_requests};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest},
     http::{
         events,
         node_state::{HostedAgent, NodeState},
     },
-    tasks,
+    tasks::{
+        self,
+        search::{self, TaskSearch},
+    },
 };
 use actix_web::{HttpRequest, HttpResponse, web};
 use engine::PeerLocation;
@@ -29,13 +32,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use store::Revision;
 use transport::refusal::Refusal;
-
-/// The query of a task list.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TaskListQuery {
-    limit: Option<String>,
-}
 
 const MAX_TASKS: usize = 1_000;
 
@@ -94,24 +90,27 @@ fn shown(local: &HostedAgent, row: TaskRow) -> Result<A2aTask, Problem> {
     Ok(shown)
 }
 
-/// Lists the tasks of the port's agent that the caller may see, the latest status first.
+/// Lists the tasks of the port's agent that the caller may see and the filters select, the latest status first.
 pub async fn list(
     request: HttpRequest,
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
-    query: web::Query<TaskListQuery>,
+    query: web::Query<TaskSearch>,
 ) -> Result<HttpResponse, Refusal> {
     let local = node.default_agent(&request)?;
-    let limit = match query.limit.as_deref().map(str::parse) {
-        None => 50,
-        Some(Ok(limit @ 1..=MAX_TASKS)) => limit,
-        Some(Ok(_) | Err(_)) => {
-            return Err(Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}")).into());
-        }
-    };
+    let limit =
+        match query.limit.as_str() {
+            "" => 50,
+            limit => limit.parse().ok().filter(|limit| (1..=MAX_TASKS).contains(limit)).ok_or_else(|| {
+                Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}"))
+            })?,
+        };
     let (local, by, proof) = (local.clone(), by.into_inner(), proof_of(&request));
+    let criteria = query.into_inner().criteria(&by)?;
     let id = local.id.clone();
-    let listed = web::block(move || tasks::list(local.store.as_ref(), &local.id, (&by, proof), limit)).await;
+    let listed =
+        web::block(move || search::list(local.store.as_ref(), &local.id, (&by, proof), &criteria, limit))
+            .await;
     let tasks = listed.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
     let tasks = tasks.map_err(Problem::from)?;
     let files = node.agent(&id)?.shown_files();
@@ -299,6 +298,18 @@ pub async fn cancel(
     local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
     let (local, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(shown(local, row)?))
+}
+
+/// Sends a task again, as a new one whose thread names it.
+pub async fn retry(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let (local, row) = find(&request, &node, &id(&path)?, &by)?;
+    let by = by.into_inner();
+    Ok(task_requests::send_again(&request, &node, by, &local.id, &row.task.spec).await?.1)
 }
 
 #[derive(Debug, Deserialize)]

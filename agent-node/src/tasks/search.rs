@@ -1,0 +1,286 @@
+//! Which tasks a list shows: one search for `GET /a2a/tasks`, and so for the command line, and for the console.
+
+use super::with_artifacts;
+use console::views::tasks::{state_words, states};
+use engine::{
+    content,
+    records::{TaskRow, lists::TaskFilter},
+};
+use patterns::session::{is_shown_to, shows_confidential_to};
+use protocol::{
+    ids::AgentId,
+    principal::{Principal, SenderProof},
+    problem::{Problem, Reason},
+    task::{Task, TaskState},
+    time::WallTime,
+};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use store::{Error, ListQuery, ListedKey, Revision, Store};
+
+/// The most tasks of each agent and state that are compared with filters.
+pub const MAX_SEARCHED: usize = 2_000;
+
+/// The requester that stands for the caller.
+pub const ME: &str = "me";
+
+/// A task waits for a person's answer or login.
+pub const PERSON: &str = "person";
+/// It has not begun: it waits for a bidder, a free place or a quota.
+pub const PLACE: &str = "place";
+/// It waits for any other agent.
+pub const AGENT: &str = "agent";
+
+/// The filters of a list of tasks, as the query of an address has them. A member that is empty is not set.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct TaskSearch {
+    /// The most tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// A group of states, such as `open`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub state: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub capability: String,
+    /// What it waits for: [`PERSON`], [`PLACE`], [`AGENT`], or the id of an agent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub waiting_for: String,
+    /// The principal that has requested it from the agent, or [`ME`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requester: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub space: String,
+    /// A part of the id or of the description.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+    /// Its status changed then or later.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub since: String,
+    /// Its status changed then or before.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub until: String,
+    /// What it has used has cost this or more.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub min_cost: String,
+}
+
+/// What an open task waits for, if it waits: [`PERSON`], [`PLACE`], or the agent `doer` that does it.
+pub fn waits_for(state: TaskState, doer: Option<&str>) -> Option<&str> {
+    match state {
+        TaskState::InputRequired | TaskState::AuthRequired => Some(PERSON),
+        TaskState::Submitted => Some(PLACE),
+        TaskState::Working => doer,
+        TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected => None,
+    }
+}
+
+/// The filters of a list, checked.
+#[derive(Debug, Clone, Default)]
+pub struct TaskCriteria {
+    search: TaskSearch,
+    states: Option<&'static [TaskState]>,
+    since: Option<WallTime>,
+    until: Option<WallTime>,
+    min_cost: Option<f64>,
+}
+
+impl TaskSearch {
+    /// The newest tasks, at most `limit`.
+    pub fn newest(limit: usize) -> Self {
+        Self { limit: Some(limit.to_string()), ..Self::default() }
+    }
+
+    /// The filters of a list for `by`. Fails with the member that is invalid.
+    pub fn criteria(mut self, by: &Principal) -> Result<TaskCriteria, Problem> {
+        let invalid = |field: &'static str, why: String| {
+            Problem::new(Reason::InvalidField, format!("{field} {why}")).with("field", field)
+        };
+        let time = |field: &'static str, text: &str| {
+            let parsed = (!text.is_empty()).then(|| WallTime::parse(text)).transpose();
+            parsed.map_err(|error| invalid(field, format!("is no time: {error}")))
+        };
+        let states = states(&self.state);
+        if states.is_none() && !self.state.is_empty() {
+            let words = state_words().collect::<Vec<_>>().join(", ");
+            return Err(invalid("state", format!("must be one of {words}")));
+        }
+        let (since, until) = (time("since", &self.since)?, time("until", &self.until)?);
+        let min_cost = (!self.min_cost.is_empty()).then(|| self.min_cost.parse::<f64>());
+        let min_cost = min_cost.transpose().ok().filter(|cost| cost.is_none_or(|cost| cost.is_finite()));
+        let min_cost = min_cost.ok_or_else(|| invalid("minCost", "must be a number".to_owned()))?;
+        if self.requester == ME {
+            self.requester = by.to_string();
+        }
+        self.text = self.text.to_lowercase();
+        Ok(TaskCriteria { search: self, states, since, until, min_cost })
+    }
+}
+
+impl TaskCriteria {
+    /// The same, only of tasks whose status changed at `time` or before.
+    pub fn not_after(mut self, time: WallTime) -> Self {
+        self.until = Some(self.until.map_or(time, |until| until.min(time)));
+        self
+    }
+
+    /// The queries of the lists of `me` that have the tasks.
+    fn queries(&self, me: &AgentId, (by, proof): (&Principal, SenderProof)) -> Vec<ListQuery> {
+        let of = |state: Option<TaskState>| {
+            let hides_confidential = !shows_confidential_to(by, proof);
+            let filter =
+                TaskFilter { state, changed_since: self.since, hides_confidential, ..TaskFilter::default() };
+            ListQuery { until: self.until.map(|until| until.0), ..filter.of_principal(me, by) }
+        };
+        match self.states {
+            None => vec![of(None)],
+            Some(states) => states.iter().map(|state| of(Some(*state))).collect(),
+        }
+    }
+
+    /// Whether the lists of the store alone select the tasks.
+    fn is_in_lists(&self) -> bool {
+        let TaskSearch { capability, waiting_for, requester, space, text, .. } = &self.search;
+        let compared = [capability, waiting_for, requester, space, text];
+        compared.into_iter().all(String::is_empty) && self.min_cost.is_none()
+    }
+
+    /// Whether the members that the lists of the store do not compare match.
+    fn matches(&self, task: &Task) -> bool {
+        let TaskSearch { capability, waiting_for, requester, space, text, .. } = &self.search;
+        let spec = &task.spec;
+        let is_same = |wanted: &str, given: Option<&str>| wanted.is_empty() || given == Some(wanted);
+        let waits = || match waits_for(task.status.state, task.doer.as_ref().map(AgentId::as_str)) {
+            Some(PERSON | PLACE) if waiting_for == AGENT => false,
+            waits => waits.is_some_and(|_| waiting_for == AGENT) || waits == Some(waiting_for),
+        };
+        is_same(capability, spec.capability.as_ref().map(|capability| capability.as_str()))
+            && (waiting_for.is_empty() || waits())
+            && (requester.is_empty() || task.owner.to_string() == *requester)
+            && (space.is_empty() || spec.space().as_str() == space)
+            && (text.is_empty()
+                || spec.task_id.as_str().to_lowercase().contains(text)
+                || spec.description.to_lowercase().contains(text))
+            && self.min_cost.is_none_or(|cost| task.usage.cost.get() >= cost)
+    }
+}
+
+/// Tasks that were found, the latest status first, each with its agent.
+#[derive(Default)]
+pub struct FoundTasks<'a> {
+    pub rows: Vec<(&'a AgentId, TaskRow)>,
+    /// Behind which time the search goes on, milliseconds since the epoch, if it is not at its end.
+    pub next: Option<i64>,
+    /// How many tasks were compared with the filters.
+    pub searched: usize,
+}
+
+/// Searches the tasks of `agents` that `viewer` is shown, up to `most` of them and `max_searched` that are compared. All tasks of one
+/// millisecond are found at once, so that the next search begins behind them.
+pub fn search<'a>(
+    agents: impl Iterator<Item = (&'a AgentId, &'a dyn Store)>,
+    (by, proof): (&Principal, SenderProof),
+    criteria: &TaskCriteria,
+    (most, max_searched): (usize, usize),
+) -> Result<FoundTasks<'a>, Error> {
+    let max_keys = if criteria.is_in_lists() { most.min(max_searched) } else { max_searched };
+    let mut keys = Vec::new();
+    for (agent, store) in agents {
+        for query in criteria.queries(agent, (by, proof)) {
+            let listed = store.list(&query, max_keys + 1)?;
+            keys.extend(listed.into_iter().map(|listed| (listed, agent, store)));
+        }
+    }
+    keys.sort_by_key(|(listed, ..)| Reverse(listed.position.at));
+    let mut found = FoundTasks::default();
+    let mut last = None;
+    for (ListedKey { position, key }, agent, store) in keys {
+        if (found.rows.len() >= most || found.searched >= max_searched) && last != Some(position.at) {
+            found.next = last;
+            break;
+        }
+        (found.searched, last) = (found.searched + 1, Some(position.at));
+        // One that was deleted meanwhile is left out.
+        let Some(record) = store.latest(&key)? else { continue };
+        let row: TaskRow = content::decode(agent, store, &record.value)?;
+        let task = &row.task;
+        if task.is_visible_to(by) && is_shown_to(task, by, proof) && criteria.matches(task) {
+            found.rows.push((agent, row));
+        }
+    }
+    Ok(found)
+}
+
+/// The newest `limit` tasks of `me` that `viewer` is shown, with their artifacts, the latest status first.
+pub fn list(
+    store: &dyn Store,
+    me: &AgentId,
+    viewer: (&Principal, SenderProof),
+    criteria: &TaskCriteria,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
+    let found = search([(me, store)].into_iter(), viewer, criteria, (limit, MAX_SEARCHED))?;
+    let rows = found.rows.into_iter().take(limit);
+    rows.map(|(_, row)| Ok(with_artifacts(store, me, row, Revision::MAX)?.task)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{
+        ids::TaskId,
+        task::{Status, TaskSpec},
+    };
+
+    fn task(state: TaskState, doer: Option<&str>) -> Task {
+        let terms =
+            serde_json::from_value(serde_json::json!({ "description": "Ship IT", "capability": "ship" }));
+        let me = Principal::local_user();
+        let spec = TaskSpec::new(TaskId::parse("t-1").unwrap(), terms.unwrap(), me.clone());
+        let task = serde_json::json!({
+            "spec": spec, "conversation": "c-1", "owner": me, "doer": doer, "status": Status::of(state),
+            "changedAt": "2026-11-01T00:00:00Z", "createdAt": "2026-11-01T00:00:00Z",
+        });
+        serde_json::from_value(task).unwrap()
+    }
+
+    fn search_of(query: &str) -> Result<TaskCriteria, Problem> {
+        let search: TaskSearch = serde_html_form::from_str(query).unwrap();
+        search.criteria(&Principal::local_user())
+    }
+
+    #[test]
+    fn every_filter_that_is_set_must_match() {
+        let working = task(TaskState::Working, Some("b-01"));
+        for (query, expected) in [
+            ("", true),
+            ("capability=ship&text=ship+it&requester=me&waitingFor=b-01&space=default&minCost=0", true),
+            ("text=T-1", true),
+            ("waitingFor=agent", true),
+            ("waitingFor=person", false),
+            ("waitingFor=place", false),
+            ("waitingFor=b-02", false),
+            ("requester=agent:b-01", false),
+            ("capability=shi", false),
+            ("space=other", false),
+            ("minCost=0.5", false),
+        ] {
+            assert_eq!(search_of(query).unwrap().matches(&working), expected, "{query}");
+        }
+        let waiting = task(TaskState::InputRequired, Some("b-01"));
+        assert!(search_of("waitingFor=person").unwrap().matches(&waiting));
+        assert!(!search_of("waitingFor=agent").unwrap().matches(&waiting));
+        assert!(search_of("waitingFor=place").unwrap().matches(&task(TaskState::Submitted, None)));
+    }
+
+    #[test]
+    fn an_invalid_filter_is_named() {
+        for (query, named) in
+            [("state=odd", "state"), ("since=now", "since"), ("until=x", "until"), ("minCost=NaN", "minCost")]
+        {
+            let problem = search_of(query).unwrap_err();
+            assert!(problem.message.starts_with(named), "{problem:?}");
+        }
+        assert!(search_of("state=ended&since=2026-11-01T00:00:00Z&minCost=1e-3").is_ok());
+    }
+}
