@@ -69,7 +69,11 @@ pub(super) async fn lease_all(
         match answer.map_err(silent).flatten() {
             Ok(_) if request.gives_back => {}
             Ok(share) => {
-                granted.push(GrantedShare { request, granted: share.granted, used_by_all: share.used_by_all });
+                granted.push(GrantedShare {
+                    request,
+                    granted: share.granted,
+                    used_by_all: share.used_by_all,
+                });
             }
             Err(problem) => {
                 tracing::warn!(agent = %me, %problem, "no share of a quota");

@@ -1,7 +1,7 @@
 //! The tasks of a page, by what its address says.
 
 use super::scope::ConsoleScope;
-use crate::http::node_state::HostedAgent;
+use crate::{http::node_state::HostedAgent, tasks};
 use console::{
     location::ConsoleLocation,
     views::{
@@ -14,7 +14,10 @@ use engine::{
     records::{TaskRow, lists::TaskFilter},
 };
 use patterns::session::{is_shown_to, shows_confidential_to};
-use protocol::task::{Task, TaskState};
+use protocol::{
+    ids::AgentId,
+    task::{Task, TaskState},
+};
 use std::cmp::Reverse;
 use store::{Error, ListedKey};
 
@@ -62,6 +65,28 @@ pub(super) fn newest(scope: &ConsoleScope, state: &str, most: usize) -> Result<V
     Ok(lines)
 }
 
+/// The newest tasks of one agent, at most `most`.
+pub(super) fn of_agent(scope: &ConsoleScope, agent: &AgentId, most: usize) -> Result<Vec<TaskLine>, Error> {
+    let Some(local) = scope.agents.iter().find(|local| local.id == *agent) else { return Ok(Vec::new()) };
+    let tasks = tasks::list(local.store.as_ref(), agent, (&scope.by, scope.proof), most)?;
+    Ok(tasks.iter().map(|task| TaskLine::of(agent, task)).collect())
+}
+
+/// The tasks whose status says that they wait for one of the quotas of these names; `most` open tasks of each agent are looked at.
+pub(super) fn held_by(scope: &ConsoleScope, quotas: &[String], most: usize) -> Result<Vec<TaskLine>, Error> {
+    let at = ConsoleLocation { state: "working".to_owned(), ..ConsoleLocation::default() };
+    let mut lines = Vec::new();
+    for (ListedKey { key, .. }, local) in keys(scope, &at, None, most)? {
+        let Some(record) = local.store.latest(&key)? else { continue };
+        let row: TaskRow = content::decode(&local.id, local.store.as_ref(), &record.value)?;
+        let message = row.task.status.message.as_deref().unwrap_or_default();
+        if is_shown(scope, &row.task) && quotas.iter().any(|name| message.contains(name.as_str())) {
+            lines.push(TaskLine::of(&local.id, &row.task));
+        }
+    }
+    Ok(lines)
+}
+
 /// The newest tasks of each agent in the states of `at`, at most `most` of each.
 fn keys<'a>(
     scope: &'a ConsoleScope,
@@ -92,7 +117,8 @@ pub(super) const ENDED: &str = "ended";
 const ENDS: [TaskState; 4] =
     [TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected];
 
-fn is_shown(scope: &ConsoleScope, task: &Task) -> bool {
+/// Whether the viewer may see the task.
+pub(super) fn is_shown(scope: &ConsoleScope, task: &Task) -> bool {
     task.is_visible_to(&scope.by) && is_shown_to(task, &scope.by, scope.proof)
 }
 

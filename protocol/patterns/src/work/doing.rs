@@ -759,7 +759,9 @@ impl Doing {
             },
             Payload::TaskUpdate(update) => match self.task.pending.take_questions(by, update, None) {
                 true => self.show_questions(""),
-                false if self.only_waits() && update.status.as_ref().is_some_and(|status| status.is_pause) => {
+                false
+                    if self.only_waits() && update.status.as_ref().is_some_and(|status| status.is_pause) =>
+                {
                     self.show_pause_of_doer(by, update)
                 }
                 false => self.show_progress_of_doer(by, update, event),
