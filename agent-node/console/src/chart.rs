@@ -25,7 +25,7 @@ pub struct ChartColumn {
 
 /// The height and width of a column with its gap.
 const HEIGHT: f64 = 96.0;
-const STEP: f64 = 26.0;
+const STEP: f64 = 20.0;
 
 /// The columns side by side; `label` says what they are. Nothing if there are none.
 pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
@@ -33,22 +33,23 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
     if most <= 0.0 {
         return html! {};
     }
-    let width = columns.len() as f64 * STEP;
+    let width = (columns.len() as f64 * STEP).max(320.0);
+    let named = columns.iter().filter(|column| column.value > 0.0);
     let spoken: Vec<_> =
-        columns.iter().map(|column| format!("{}: {}", brief(&column.label, 40), column.text)).collect();
-    // Every label of a few, else about eight.
-    let every = columns.len().div_ceil(8).max(1);
+        named.map(|column| format!("{}: {}", brief(&column.label, 40), column.text)).collect();
+    // A label is as wide as two columns.
+    let every = columns.len().div_ceil(10).max(2);
     html! {
         div.scroll tabindex="0" role="region" aria-label=(label) {
-            svg.chart viewBox=(format!("0 0 {} 124", width.max(208.0))) width=(format!("{:.0}", width.max(208.0) * 1.5)) height="186" role="img" aria-label={ (label) ". " (spoken.join(", ")) } {
+            svg.chart viewBox=(format!("0 0 {width:.0} 124")) width=(format!("{width:.0}")) height="124" role="img" aria-label={ (label) ". " (spoken.join(", ")) } {
                 @for (at, column) in columns.iter().enumerate() {
                     @let height = (column.value / most * HEIGHT).max(if column.value > 0.0 { 1.5 } else { 0.0 });
-                    @let x = at as f64 * STEP;
+                    @let x = format!("{:.1}", at as f64 * STEP + 3.0);
                     g {
                         title { (brief(&column.label, 80)) ": " (column.text) }
-                        rect.track x=(format!("{:.1}", x + 3.0)) y="4" width="20" height="96" rx="3" {}
-                        rect.column x=(format!("{:.1}", x + 3.0)) y=(format!("{:.1}", 4.0 + HEIGHT - height)) width="20" height=(format!("{height:.1}")) rx="3" {}
-                        @if at % every == 0 { text x=(format!("{:.1}", x + 3.0)) y="116" { (brief(column.label.get(5..).unwrap_or(&column.label), 12)) } }
+                        rect.track x=(x) y="4" width="14" height="96" rx="2" {}
+                        rect.column x=(x) y=(format!("{:.1}", 4.0 + HEIGHT - height)) width="14" height=(format!("{height:.1}")) rx="2" {}
+                        @if at % every == 0 { text x=(x) y="117" { (brief(column.label.get(5..).unwrap_or(&column.label), 12)) } }
                     }
                 }
             }

@@ -124,7 +124,7 @@ async fn a_session_is_steered_by_its_person_and_hidden_from_others() {
     .await;
     assert_harmless(&shown);
     for part in
-        ["<svg class=\"plan\"", "waits for talk", "is sealed", "hx-post=\"console/steer\"", "person:ada"]
+        ["<svg class=\"plan\"", "waits for talk", "is sealed", "hx-post=\"console/steer\"", "waits for ada"]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -204,7 +204,7 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
         assert!(agent.contains(part), "{part}: {agent}");
     }
     let hers = alice.view("view=agent&agent=meter-01").await;
-    assert!(!hers.contains("At the moment") && hers.contains("of its last 1 tasks"), "{hers}");
+    assert!(!hers.contains("At the moment") && hers.contains("of its last 1 task "), "{hers}");
     assert_eq!(person.get("console/view?view=agent&agent=nobody").await.status, 404);
     let health = person.view("view=health").await;
     for part in ["keepTasksMs", "14 d 0 h", "Store", "four fifths of", env!("CARGO_PKG_VERSION")] {
@@ -246,11 +246,10 @@ async fn a_stream_tells_of_the_viewers_own_tasks_and_ends_with_the_session() {
     assert_eq!(event(&mut board).await.unwrap()["of"], json!([]));
     let seen = json!({ "type": "acme.seen" });
     mesh.call_as_person(Method::POST, &format!("{}/board/signals", mesh.url), Some(&seen)).await;
-    let told = eventually("the board is told", async || {
-        let told = event(&mut board).await?;
-        told["of"].as_array()?.contains(&json!("signals")).then_some(())
+    let told = tokio::time::timeout(Duration::from_secs(30), async {
+        while !event(&mut board).await.unwrap()["of"].as_array().unwrap().contains(&json!("signals")) {}
     });
-    told.await;
+    assert!(told.await.is_ok(), "the board is told");
     // A task that is not there is said to be so, and its page has a connection.
     let unknown = person.get("console/view?view=task&id=t-nowhere").await;
     assert_eq!(refusal(&unknown), (404, "task_not_found".to_owned()));

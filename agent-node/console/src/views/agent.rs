@@ -130,7 +130,7 @@ fn bounds(card: &Card) -> Markup {
                     @if card.entrance { dt { "Entrance" } dd { "is asked if nobody is named" } }
                     dt { "Address" } dd.mono { (brief(&card.endpoint, 120)) }
                     dt { "Version" } dd { (brief(&card.version, 40)) }
-                    dt { "At a time" } dd { (card.terms.max_parallel) " tasks" }
+                    dt { "At a time" } dd { (times::counted(card.terms.max_parallel as usize, "task")) }
                     dt { "Bids" } dd { "cost " (card.terms.cost.get()) ", " (times::duration(card.terms.eta.duration())) }
                     dt { "May be away" } dd { (times::duration(card.may_be_away())) }
                     @if !card.subscribe.is_empty() { dt { "Follows" } dd { @for kind in &card.subscribe { span.chip { (brief(kind, 64)) } " " } } }
@@ -147,7 +147,7 @@ fn record(viewer: &Viewer, hosted: &HostedAgentData) -> Markup {
     let record = &hosted.record;
     html! {
         section.card {
-            header { h2 { "Track record" } span.small.muted { "of its last " (record.looked_at) " tasks that you may see" } }
+            header { h2 { "Track record" } span.small.muted { "of its last " (times::counted(record.looked_at, "task")) " that you may see" } }
             div.body {
                 dl.facts {
                     dt { "Completed" } dd { (record.completed) }
@@ -170,13 +170,13 @@ fn used(days: &[CostLine]) -> Markup {
     html! {
         section.card {
             header { h2 { "Tokens and cost by day" } a.small href=(ConsoleLocation::of(ViewName::Cost).href()) { "Cost" } }
-            @if days.is_empty() { div.empty { p { "Its brain has used nothing in 30 days." } } } @else {
+            @if days.iter().all(|day| day.amount.is_none()) { div.empty { p { "Its brain has used nothing in 30 days." } } } @else {
                 div.body {
                     (chart::columns("Tokens by day", &days.iter().map(column).collect::<Vec<_>>()))
                     div.scroll tabindex="0" role="region" aria-label="Tokens and cost by day" {
                         table {
                             thead { tr { th { "Day" } th.num { "Tasks" } th.num { "Tokens" } th.num { "Cost" } } }
-                            tbody { @for day in days.iter().rev() { tr { td.nowrap { (day.key) } td.num { (day.amount.tasks) } td.num { (times::count(day.amount.tokens)) } td.num { (format!("{:.4}", day.amount.cost.get())) } } } }
+                            tbody { @for day in days.iter().rev().filter(|day| !day.amount.is_none()) { tr { td.nowrap { (day.key) } td.num { (day.amount.tasks) } td.num { (times::count(day.amount.tokens)) } td.num { (format!("{:.4}", day.amount.cost.get())) } } } }
                         }
                     }
                 }

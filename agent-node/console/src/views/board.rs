@@ -95,7 +95,7 @@ fn signals(viewer: &Viewer, at: &ConsoleLocation, data: &BoardData) -> Markup {
             @if data.signals.is_empty() {
                 div.empty { strong { "No signal is shown." } p { (times::count(data.searched as u64)) " were compared with the filters. Signals of tasks are shown to those whose tasks they are." } }
             } @else {
-                ul.lines role="log" aria-label="Signals" { @for record in &data.signals { (signal(viewer, record)) } }
+                div role="log" aria-label="Signals" { ul.lines { @for record in &data.signals { (signal(viewer, record)) } } }
             }
         }
     }
@@ -119,10 +119,10 @@ fn signal(viewer: &Viewer, record: &SignalRecord) -> Markup {
             div.row {
                 (mark(tone(signal), signal.kind.as_str()))
                 a href=(of(ConsoleLocation { agent: signal.from.to_string(), ..ConsoleLocation::of(ViewName::Board) })) { (signal.from) }
+                @if let Some(subject) = &signal.subject { span { (brief(subject, 300)) } }
                 @if let Some(capability) = &signal.capability { span.chip { (capability) } }
                 span.small.muted { (times::since(viewer.now, signal.at)) }
             }
-            @if let Some(subject) = &signal.subject { div { (brief(subject, 300)) } }
             div.row.small.muted {
                 span.mono { "#" (record.revision) }
                 @if let Some(task) = &signal.task_id {
@@ -130,11 +130,11 @@ fn signal(viewer: &Viewer, record: &SignalRecord) -> Markup {
                     a href=(ConsoleLocation::task("", task.as_str()).href()) aria-label={ "Open the task " (brief(task.as_str(), 60)) } { "task" }
                 }
                 @if let Some(root) = &signal.root { span { "for " (VisibleText(&root.to_string())) } }
-            }
-            @if !signal.refs.is_empty() {
-                details data-key={ "refs-" (record.revision) } {
-                    summary.small { "References" }
-                    (json_view::block("the references of the signal", &serde_json::Value::Object(signal.refs.clone())))
+                @if !signal.refs.is_empty() {
+                    details data-key={ "refs-" (record.revision) } {
+                        summary.small { "References" }
+                        (json_view::block(&format!("the references of signal {}", record.revision), &serde_json::Value::Object(signal.refs.clone())))
+                    }
                 }
             }
         }
@@ -150,7 +150,7 @@ fn spaces(data: &BoardData) -> Markup {
                     @for space in &data.spaces {
                         li data-key={ "space-" (space.id) } {
                             a href=(ConsoleLocation::space(space.id.as_str()).href()) { (space.id) }
-                            span.small.muted { @if space.is_default() { "every agent is a member" } @else { (space.members.len()) " members" } }
+                            span.small.muted { @if space.is_default() { "every agent is a member" } @else { (times::counted(space.members.len(), "member")) } }
                         }
                     }
                 }

@@ -144,7 +144,7 @@ fn by_day(days: &[CostLine]) -> Markup {
         days.iter().map(column).collect::<Vec<_>>()
     };
     html! {
-        @if !days.is_empty() {
+        @if days.iter().any(|day| !day.amount.is_none()) {
             section.card {
                 header { h2 { "By day" } span.small.muted { "UTC" } }
                 div.body {
@@ -184,7 +184,7 @@ fn held(viewer: &Viewer, held: &[TaskLine]) -> Markup {
     html! {
         @if !held.is_empty() {
             section.card {
-                header { h2 { "Held back by quotas" } span.small.muted { (held.len()) " tasks" } }
+                header { h2 { "Held back by quotas" } span.small.muted { (times::counted(held.len(), "task")) } }
                 ul.lines { @for line in held { (line.item(viewer.now)) } }
             }
         }

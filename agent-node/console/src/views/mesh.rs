@@ -4,6 +4,7 @@ use super::agents::AgentLine;
 use crate::{
     location::{ConsoleLocation, ViewName},
     state_mark::{StateTone, mark},
+    times,
     viewer::{ViewHead, Viewer},
     visible_text::brief,
 };
@@ -49,7 +50,7 @@ pub fn view(viewer: &Viewer, agents: &[AgentLine]) -> Markup {
             div.head {
                 div {
                     h1 { "Mesh" }
-                    p.muted { (agents.len()) " agents on " (nodes.len()) " nodes. " a href=(ConsoleLocation::of(ViewName::Agents).href()) { "As a table" } }
+                    p.muted { (times::counted(agents.len(), "agent")) " on " (times::counted(nodes.len(), "node")) ". " a href=(ConsoleLocation::of(ViewName::Agents).href()) { "As a table" } }
                 }
             }
             div.row {
@@ -73,7 +74,7 @@ fn group(name: &str, agents: &[&AgentLine], size: &TileSize) -> Markup {
         section.card data-key={ "node-" (name) } {
             header {
                 h2 { (brief(name, 80)) }
-                span.small.muted { (agents.len()) " agents, " (running) " of " (places) " places taken" @if queued > 0 { ", " (queued) " tasks wait" } }
+                span.small.muted { (times::counted(agents.len(), "agent")) ", " (running) " of " (places) " places taken" @if queued > 0 { ", " (queued) " tasks wait" } }
             }
             div.body {
                 div.scroll tabindex="0" role="region" aria-label={ "Agents of " (brief(name, 80)) } {
@@ -143,7 +144,7 @@ mod tests {
         let shown = view(&viewer, &agents).into_string();
         assert!(begun.elapsed().as_secs_f64() < 1.0, "{:?}", begun.elapsed());
         assert_eq!(shown.matches("class=\"tile ").count(), 1_000);
-        assert!(!shown.contains("<script>") && shown.contains("1000 agents on 21 nodes"), "{shown}");
+        assert!(!shown.contains("<script>") && shown.contains("1\u{202f}000 agents on 21 nodes"), "{shown}");
         let few = view(&viewer, &agents[..3]).into_string();
         assert!(few.contains("this process") && few.contains("agent-2</text>"), "{few}");
     }

@@ -57,12 +57,33 @@ fn is_open(stage: &Value) -> bool {
     stage["sealed"] != true || !["waiting", "running", "gated"].contains(&word(stage, "state"))
 }
 
+/// The people of a stage whose turn it is.
+fn asked(stage: &Value) -> Vec<&str> {
+    all(stage, "seats").filter(|seat| seat["state"] == "asked").map(|seat| word(seat, "seat")).collect()
+}
+
+/// Who has a seat: the agent that has taken it, or who may.
+fn holder(seat: &Value) -> String {
+    match (seat["agent"].as_str().or(seat["who"].as_str()), &seat["who"]) {
+        (Some(agent), _) => agent.to_owned(),
+        (None, Value::Object(kinds)) => {
+            let named = kinds.iter().map(|(kind, of)| match of.as_str() {
+                Some(name) => format!("{kind} {name}"),
+                None => kind.clone(),
+            });
+            named.collect::<Vec<_>>().join(", ")
+        }
+        _ => "\u{2013}".to_owned(),
+    }
+}
+
 /// Why a stage does not go on, or who is at work in it.
 fn now(stage: &Value) -> String {
     match word(stage, "state") {
-        "running" => match words(stage, "working").join(", ") {
-            working if working.is_empty() => "between two turns".to_owned(),
-            working => format!("{working} at work"),
+        "running" => match (asked(stage).join(", "), words(stage, "working")) {
+            (person, _) if !person.is_empty() => format!("waits for {person}"),
+            (_, working) if working.is_empty() => "between two turns".to_owned(),
+            (_, working) => format!("{} at work", working.join(", ")),
         },
         "gated" => "waits for your decision".to_owned(),
         "waiting" => match words(stage, "waitsFor").join(", ") {
@@ -86,7 +107,7 @@ pub fn view(viewer: &Viewer, data: &SessionData) -> Markup {
         html! {
             (head(viewer, data))
             section.card {
-                header { h2 { "Plan" } span.small.muted { (stages.len()) " stages" } }
+                header { h2 { "Plan" } span.small.muted { (times::counted(stages.len(), "stage")) } }
                 div.body {
                     (plan_graph::graph("Plan of the session", &stages.iter().map(|stage| node(stage)).collect::<Vec<_>>()))
                     @for stage in stages.iter().filter(|stage| ["running", "gated"].contains(&word(stage, "state"))) {
@@ -135,7 +156,7 @@ fn node(stage: &Value) -> PlanNode {
     PlanNode {
         id: id.to_owned(),
         note: format!("{}{}", now(stage), again.map(|time| format!(", time {time}")).unwrap_or_default()),
-        tone: tone(state),
+        tone: if state == "running" && !asked(stage).is_empty() { StateTone::Wait } else { tone(state) },
         state: state.to_owned(),
         is_sealed: stage["sealed"] == true,
         after: words(stage, "after").into_iter().map(str::to_owned).collect(),
@@ -181,7 +202,7 @@ fn seat_row(seat: &Value) -> Markup {
     html! {
         tr {
             td { (brief(word(seat, "seat"), 60)) @if let Some(role) = seat["as"].as_str() { span.small.muted { " " (brief(role, 20)) } } }
-            td { (brief(seat["agent"].as_str().or(seat["who"].as_str()).unwrap_or("\u{2013}"), 60)) }
+            td { (brief(&holder(seat), 60)) }
             td {
                 (mark(tone(state), state))
                 @if seat["reachable"] == false { " " (mark(StateTone::Bad, "not reachable")) }
@@ -265,7 +286,7 @@ fn said(artifact: &Artifact, about: &Value) -> Markup {
                 @let to = words(about, "to");
                 @if to != [TEAM] { span.muted { "to " (brief(&to.join(", "), 120)) } }
             }
-            @for part in &artifact.parts { (content::part("what was said", part)) }
+            @for part in &artifact.parts { (content::part(&format!("said by {} as {}", word(about, "from"), artifact.artifact_id), part)) }
         }
     }
 }

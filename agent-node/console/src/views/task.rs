@@ -78,7 +78,7 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
                 }
             }
             section.card {
-                header { h2 { "What happened, over all agents" } span.small.muted { (data.spans.len()) " spans" } }
+                header { h2 { "What happened, over all agents" } span.small.muted { (times::counted(data.spans.len(), "span")) } }
                 div.body {
                     (timeline::chart(viewer.now, &data.spans))
                     @for (agent, why) in &data.missing { p.notice.wait { "The part of " (VisibleText(agent)) " is missing: " (VisibleText(why)) } }

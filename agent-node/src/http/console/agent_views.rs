@@ -13,7 +13,7 @@ use console::{
         task_line::TaskLine,
     },
 };
-use engine::{PeerLocation, costs::CostKey};
+use engine::PeerLocation;
 use protocol::{
     card::Card,
     ids::AgentId,
@@ -132,8 +132,7 @@ async fn hosted(
     let id = local.id.clone();
     let newest = scope.read(move |scope| task_list::of_agent(scope, &id, RECORD)).await?;
     let since = cost_view::days_ago(node.clock.wall(), DAYS);
-    let agents = std::slice::from_ref(local);
-    let (_, days) = cost_view::sums(scope, node, agents, (CostKey::Day, since)).await?;
+    let days = cost_view::days(scope, node, std::slice::from_ref(local), since).await?;
     let knows_all = sees_all(&scope.by);
     let state = if knows_all { state(node, local).await } else { Vec::new() };
     let parked = local.status.parked().into_iter().filter(|_| knows_all);

@@ -15,7 +15,7 @@ use engine::{
 };
 use protocol::{
     problem::{Problem, Reason},
-    quota::{Amount, QuotaLimits},
+    quota::{Amount, QuotaLimits, QuotaPeriod},
     time::WallTime,
 };
 use serde_json::json;
@@ -64,6 +64,23 @@ pub(super) async fn sums(
     Ok((first, sums.into_iter().map(|(key, amount)| CostLine { key, amount }).collect()))
 }
 
+/// What `agents` have used on each day since `since`.
+pub(super) async fn days(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    agents: &[HostedAgent],
+    since: WallTime,
+) -> Result<Vec<CostLine>, Problem> {
+    let (since, used) = sums(scope, node, agents, (CostKey::Day, since)).await?;
+    let mut used: BTreeMap<String, Amount> = used.into_iter().map(|line| (line.key, line.amount)).collect();
+    let (mut day, now) = (since, node.clock.wall());
+    while day <= now {
+        used.entry(QuotaPeriod::Day.window(day).label).or_default();
+        day = QuotaPeriod::Day.window(day).ends;
+    }
+    Ok(used.into_iter().map(|(key, amount)| CostLine { key, amount }).collect())
+}
+
 /// The data of the page.
 pub(super) async fn data(
     scope: &ConsoleScope,
@@ -76,7 +93,7 @@ pub(super) async fn data(
     })?;
     let begin = begin(&at.since, node.clock.wall())?;
     let (since, lines) = sums(scope, node, &scope.agents, (key, begin)).await?;
-    let (_, days) = sums(scope, node, &scope.agents, (CostKey::Day, begin)).await?;
+    let days = days(scope, node, &scope.agents, begin).await?;
     let requester = seen_requester(&scope.by, scope.is_signed_in());
     let mut statuses = Vec::new();
     for local in &scope.agents {
