@@ -22,6 +22,7 @@ pub mod clock;
 mod console_paths;
 pub mod data_dir;
 mod grpc_wire;
+mod held_up;
 pub mod inbox;
 mod journal;
 mod json_schema;

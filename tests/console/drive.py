@@ -3,13 +3,16 @@ sends again, chats, filters, loses the node and finds it again. Screenshots go t
 
 import json
 import os
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
@@ -32,6 +35,26 @@ agents:
     skills: [{ id: build, description: builds a service }]
     bid: { cost: 0.01, eta: 5min }
     brain: { scripted: builder.yaml }
+  - agent: analyst-01
+    description: Reads logs and says what stands out.
+    role: analyst
+    skills: [{ id: analyse, description: reads logs, tags: [read] }]
+    brain: { exec: [python3, analyst.py] }
+    quotas: [{ tokens: 20000, per: day }, { capability: analyse, cost: 1, per: month }]
+"""
+ANALYST = """
+import json, sys
+text = json.loads(sys.stdin.readline())["task"]["description"]
+print(json.dumps({"type": "usage", "model": "local-1", "inputTokens": 400 * len(text), "outputTokens": 900, "cost": 0.012 * len(text)}))
+print(json.dumps({"type": "done", "message": "Two lines stand out."}))
+"""
+SESSION = """
+budget: { turns: 20, tokens: 100k, time: 10min }
+stages:
+  - { id: draft, task: Write a draft., seats: [planner-01] }
+  - { id: ideas, after: [draft], sealed: true, seats: [builder-01, builder-02] }
+  - { id: table, task: Discuss the draft and the ideas., after: [ideas], order: turns, seats: [planner-01, { person: ada, task: Say what users want. }] }
+  - { id: check, after: [table], seats: [planner-01], next: { again: table }, loops: 1 }
 """
 PLANNER = """
 turns:
@@ -68,9 +91,10 @@ class Mesh:
 
     def __init__(self, program, folder):
         self.program, self.folder, self.data = program, folder, folder / "data"
-        for name, text in [("team.yaml", TEAM), ("planner.yaml", PLANNER), ("builder.yaml", BUILDER)]:
+        for name, text in [("team.yaml", TEAM), ("planner.yaml", PLANNER), ("builder.yaml", BUILDER), ("analyst.py", ANALYST), ("session.yaml", SESSION)]:
             (folder / name).write_text(text)
-        self.port = "0"
+        # Consecutive ports, the same after a restart.
+        self.port = str(free_ports(5))
         self.start()
 
     def start(self):
@@ -81,7 +105,6 @@ class Mesh:
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         self.addresses = eventually(lambda: run.exists() and json.loads(run.read_text()))
         self.url = self.addresses["url"]
-        self.port = self.url.rsplit(":", 1)[1]
 
     def kill(self):
         self.process.kill()
@@ -91,8 +114,25 @@ class Mesh:
         environment = {**os.environ, "MESH_URL": self.url, "MESH_TOKEN_FILE": str(self.data / "token")}
         return subprocess.run([self.program, *words], env=environment, check=True, capture_output=True, text=True).stdout
 
+    def post(self, path, body):
+        headers = {"Authorization": f"Bearer {(self.data / 'token').read_text().strip()}", "Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
+        return json.load(urllib.request.urlopen(request))
+
     def link(self, *agent):
         return self.command("console", "--no-open", *agent).strip()
+
+
+def free_ports(count):
+    while True:
+        first = random.randrange(20_000, 30_000)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as listener:
+                    listener.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
 
 
 def eventually(look, seconds=60):
@@ -166,7 +206,7 @@ def drive(driver, mesh):
     driver.send("Plan the move of the build to the new machines")
     expect(page.locator(".head .state")).to_have_text("completed")
     expect(page.get_by_text("The plan has three steps.").first).to_be_visible()
-    expect(page.get_by_text("Look at what is there")).to_be_visible()
+    expect(page.get_by_role("region", name="plan.md")).to_contain_text("Look at what is there")
     driver.shoot("task")
     # An auction.
     driver.send("Build the inventory service", "build")
@@ -187,6 +227,7 @@ def drive(driver, mesh):
     approval.get_by_label("Reason").fill("it is still in use")
     approval.get_by_role("button", name="Deny").click()
     expect(page.locator(".ask")).to_have_count(2)
+    expect(page.locator("#done")).to_contain_text("Your answer is on its way")
     choice = page.locator(".ask", has_text="Which size")
     choice.get_by_label("medium").check()
     choice.get_by_role("button", name="Answer").click()
@@ -213,7 +254,7 @@ def drive(driver, mesh):
     # Hostile text runs nothing and breaks no layout.
     driver.send(HOSTILE)
     expect(page.locator(".head .state")).to_have_text("completed")
-    assert "owned" not in page.title()
+    assert page.title() != "owned"
     driver.shoot("task-hostile")
     # Filters are in the address.
     driver.go("Tasks", "Tasks")
@@ -231,15 +272,27 @@ def drive(driver, mesh):
     expect(page.get_by_text("The plan has three steps.")).to_be_visible()
     driver.shoot("chat")
     driver.go("Agents", "Agents")
-    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.locator("tbody tr")).to_have_count(4)
     driver.shoot("agents")
+    sessions(driver, mesh)
+    board(driver, mesh)
+    whole_mesh(driver, mesh)
     # Narrow and wide.
     for width, name in [(360, "narrow"), (3840, "wide")]:
         page.set_viewport_size({"width": width, "height": 900 if width < 1000 else 2160})
-        for view, heading in [("Start", "planner-01"), ("Tasks", "Tasks"), ("Agents", "Agents")]:
+        for view, heading in VIEWS:
             driver.go(view, heading)
             driver.shoot(f"{view.lower()}-{name}")
+        driver.go("Sessions", "Sessions")
+        page.locator("tbody a").first.click()
+        expect(page.locator("svg.plan")).to_be_visible()
+        driver.shoot(f"session-{name}")
+        driver.go("Agents", "Agents")
+        page.locator("tbody a").first.click()
+        expect(page.locator("h1")).to_have_text("analyst-01")
+        driver.shoot(f"agent-{name}")
     page.set_viewport_size({"width": 1280, "height": 860})
+    driver.open(mesh.link("planner-01"), "planner-01")
     # The keyboard reaches what can be done.
     driver.go("Start", "planner-01")
     page.keyboard.press("Tab")
@@ -263,6 +316,97 @@ def drive(driver, mesh):
     expect(page.get_by_text("You are looking without being signed in.")).to_be_visible()
 
 
+VIEWS = [
+    ("Start", "The mesh, from here"), ("Tasks", "Tasks"), ("Sessions", "Sessions"), ("Board", "Board"), ("Agents", "Agents"),
+    ("Mesh", "Mesh"), ("Cost", "Cost"), ("Health", "Health"),
+]
+
+
+def sessions(driver, mesh):
+    page = driver.page
+    driver.go("Sessions", "Sessions")
+    expect(page.get_by_text("No session yet.")).to_be_visible()
+    mesh.command("convene", "--no-wait", str(mesh.folder / "session.yaml"), "Which database do we use?", "--host", "planner-01")
+    page.locator("tbody a").click()
+    expect(page.locator("h1")).to_contain_text("Which database")
+    expect(page.locator("svg.plan a")).to_have_count(4)
+    expect(page.locator(".state", has_text="asked")).to_be_visible()
+    expect(page.get_by_role("heading", name="draft: the whole table")).to_be_visible()
+    driver.shoot("session")
+    # A person steers it, and its own seat is asked.
+    steer = page.locator("section", has_text="What to do")
+    steer.get_by_role("textbox", name="Words").fill("Keep it small.")
+    steer.get_by_role("button", name="Steer").click()
+    expect(page.locator("#done")).to_contain_text("The session is told.")
+    driver.go("Inbox", "Inbox")
+    # What the person has steered is new to the seat: it is asked again.
+    for text in ["done: We have two writers.", "done"]:
+        asked = page.locator(".ask", has_text="Which database")
+        key = asked.get_attribute("data-key")
+        asked.get_by_label("Your answer").fill(text)
+        asked.get_by_role("button", name="Answer").click()
+        expect(page.locator(f'[data-key="{key}"]')).to_have_count(0)
+    driver.go("Sessions", "Sessions")
+    expect(page.locator("tbody .state")).to_have_text("completed")
+    driver.shoot("sessions")
+    page.locator("tbody a").click()
+    expect(page.get_by_role("heading", name="ideas: the whole table")).to_be_visible()
+    expect(page.get_by_role("button", name="Steer")).to_have_count(0)
+    driver.shoot("session-ended")
+
+
+def board(driver, mesh):
+    page = driver.page
+    for slug, content in [("wal", "Keep the write-ahead log on a disk of its own."), ("hostile", HOSTILE)]:
+        mesh.post("/board/spaces/default/entries", {"kind": "proposal", "type": "technical", "slug": slug, "title": content[:80], "content": content})
+    mesh.post("/board/spaces/default/entries", {"kind": "finding", "content": "The nightly build takes 41 minutes.", "severity": "high"})
+    driver.go("Board", "Board")
+    expect(page.locator(".lines .state", has_text="agent.joined").first).to_be_visible()
+    driver.shoot("board")
+    # A signal comes without a reload.
+    mesh.post("/board/signals", {"type": "acme.build.started", "subject": "build 7"})
+    expect(page.get_by_text("build 7")).to_be_visible()
+    page.get_by_label("Type").select_option("agent.joined")
+    expect(page.get_by_text("build 7")).to_have_count(0)
+    assert "kind=agent.joined" in page.url
+    page.get_by_role("link", name="default").click()
+    expect(page.locator("h1")).to_have_text("Space default")
+    driver.shoot("space")
+    # A proposal is merged in place.
+    entry = page.locator("li", has_text="write-ahead log")
+    entry.get_by_text("Decide").click()
+    entry.get_by_label("Reason").fill("agreed")
+    entry.get_by_role("button", name="Merge").click()
+    expect(page.locator("#done")).to_contain_text("The entry is changed.")
+    decided = page.locator("section", has=page.get_by_role("heading", name="Decided"))
+    expect(decided.get_by_text("write-ahead log").first).to_be_visible()
+    driver.shoot("space-decided")
+
+
+def whole_mesh(driver, mesh):
+    page = driver.page
+    for text in ["the logs of Monday", "the logs of the whole week"]:
+        mesh.command("ask", "--to", "analyst-01", text)
+    driver.open(mesh.link(), "The mesh, from here")
+    driver.go("Mesh", "Mesh")
+    expect(page.locator("svg.map a")).to_have_count(4)
+    driver.shoot("mesh")
+    page.locator("svg.map a", has_text="analyst-01").click()
+    expect(page.locator("h1")).to_have_text("analyst-01")
+    expect(page.get_by_role("heading", name="Track record")).to_be_visible()
+    driver.shoot("agent")
+    driver.go("Cost", "Cost")
+    expect(page.get_by_text("By agent")).to_be_visible()
+    driver.shoot("cost")
+    for key in ["Capability", "Requester", "Task", "Day"]:
+        page.get_by_role("navigation", name="Sum up by").get_by_role("link", name=key, exact=True).click()
+        expect(page.get_by_role("heading", name=f"By {key.lower()}").first).to_be_visible()
+    driver.shoot("cost-day")
+    driver.go("Health", "Health")
+    expect(page.get_by_text("keepTasksMs")).to_be_visible()
+    driver.shoot("health")
+
+
 def main():
     program, shots = sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None
     if shots:
@@ -274,8 +418,8 @@ def main():
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             context = browser.new_context(viewport={"width": 1280, "height": 860}, bypass_csp=False)
             driver = Driver(context.new_page(), shots)
-            driver.page.set_default_timeout(20_000)
-            expect.set_options(timeout=20_000)
+            driver.page.set_default_timeout(8_000)
+            expect.set_options(timeout=8_000)
             try:
                 drive(driver, mesh)
             except BaseException:

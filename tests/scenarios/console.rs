@@ -4,6 +4,8 @@ use crate::harness::{Answer, Process, call, client, directory, eventually, file,
 use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
+mod views;
+
 const TEAM: &str = "
 agents:
   - { agent: front-01, open: true, skills: [front], brain: { scripted: script.yaml } }
@@ -97,6 +99,19 @@ async fn redeem(origin: &str, code: &str) -> Answer {
     read_answer(request.json(&json!({ "code": code })).send().await.unwrap()).await
 }
 
+/// Signs in with a key at `url`.
+async fn sign_in(url: &str, key: &str) -> Answer {
+    let request = client().post(format!("{url}/console/session")).header("origin", url);
+    read_answer(request.header("x-api-key", key).json(&json!({})).send().await.unwrap()).await
+}
+
+/// A page of alice.
+async fn alice(url: &str) -> Page {
+    let answer = sign_in(url, "alices-own-key-0001").await;
+    assert_eq!(answer.body["who"], "user:alice");
+    Page::signed_in(url, &answer)
+}
+
 async fn up() -> Process {
     Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await
 }
@@ -170,7 +185,8 @@ async fn changes_come_from_the_page_itself_and_no_get_changes_anything() {
     let request = page.request(Method::POST, "console/send");
     let refused = read_answer(with_form(request, &[("description", "x")]).send().await.unwrap()).await;
     assert_eq!(refusal(&refused), (403, "foreign_origin".to_owned()), "a change has an Origin");
-    for path in ["send", "say", "answer", "cancel", "retry", "sign-out", "session", "links"] {
+    for path in ["send", "say", "answer", "cancel", "retry", "entry", "steer", "sign-out", "session", "links"]
+    {
         assert_eq!(page.get(&format!("console/{path}?description=x")).await.status, 405, "{path}");
     }
     assert_eq!(page.view("view=tasks").await.matches("<tr data-key").count(), 0, "nothing was sent");
@@ -272,15 +288,9 @@ async fn callers_sign_in_with_their_credential_and_see_their_own() {
     let person = Page::of_link(&link(&mesh, &["front-01"]).await).await;
     let (task, view) = person.send("of the person").await;
     front.task_in(&task, &["completed"]).await;
-    let sign_in = |key: &'static str| {
-        let request = client().post(format!("{}/console/session", front.url)).header("origin", &front.url);
-        request.header("x-api-key", key).json(&json!({}))
-    };
-    let wrong = read_answer(sign_in("somebodys-own-key-1").send().await.unwrap()).await;
+    let wrong = sign_in(&front.url, "somebodys-own-key-1").await;
     assert_eq!(refusal(&wrong), (401, "unauthenticated".to_owned()));
-    let answer = read_answer(sign_in("alices-own-key-0001").send().await.unwrap()).await;
-    assert_eq!(answer.body["who"], "user:alice");
-    let alice = Page::signed_in(&front.url, &answer);
+    let alice = alice(&front.url).await;
     assert!(!alice.view("view=tasks").await.contains("of the person"));
     assert_eq!(alice.get(&format!("console/view?{view}")).await.status, 404);
     let cancel = alice.form("cancel", &[("task", &*task)]).await;
@@ -325,7 +335,7 @@ async fn without_a_credential_a_page_reads_and_changes_nothing() {
     let mesh = up().await;
     let front = mesh.agent("front-01");
     let page = Page::signed_out(&front.url);
-    for view in ["start", "inbox", "tasks", "chat", "agents"] {
+    for view in ["start", "inbox", "tasks", "chat", "sessions", "board", "agents", "mesh", "cost", "health"] {
         let shown = page.view(&format!("view={view}")).await;
         assert!(shown.contains("mesh console") && !shown.contains("hx-post"), "{view}: {shown}");
     }

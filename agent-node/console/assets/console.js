@@ -9,7 +9,7 @@
   const base = location.pathname.endsWith('/') ? '' : location.pathname.split('/').pop() + '/';
   // Other tabs of this origin, port included, hand on the key: a link opened in a new tab stays signed in.
   const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(STORE) : null;
-  let key = sessionStorage.getItem(STORE), stream = null, retry = 1000, turn = 0, timer = 0, lastLoad = 0;
+  let key = sessionStorage.getItem(STORE), stream = null, retry = 1000, turn = 0, timer = 0, doneTimer = 0, lastLoad = 0;
 
   function keep(value) {
     key = value;
@@ -186,8 +186,7 @@
     if (change.waiting !== undefined) badge(String(change.waiting));
     const view = main.querySelector('[data-view]');
     const wants = view ? view.dataset.live.split(' ') : [];
-    const has = (kind) => wants.includes(kind) && change.of.includes(kind);
-    if (timer || !['tasks', 'task', 'agents'].some(has)) return;
+    if (timer || !change.of.some((kind) => wants.includes(kind))) return;
     timer = setTimeout(() => { timer = 0; load(false); }, Math.max(0, lastLoad + SPACING - Date.now()));
   }
 
@@ -252,6 +251,14 @@
     box.textContent = text;
   }
 
+  function done(text) {
+    const box = byId('done');
+    box.textContent = text;
+    box.hidden = false;
+    clearTimeout(doneTimer);
+    doneTimer = setTimeout(() => { box.hidden = true; }, 6000);
+  }
+
   function theme(next) {
     if (next) document.documentElement.dataset.theme = next; else delete document.documentElement.dataset.theme;
     byId('theme').textContent = `Theme: ${next || 'system'}`;
@@ -309,11 +316,12 @@
     if (box) box.remove();
     form.reset();
     const to = xhr.getResponseHeader('Mesh-Console-Go');
+    if (form.dataset.done) done(form.dataset.done);
     if (to) go(to); else load(false);
   });
 
   window.addEventListener('popstate', () => { load(true); listen(); });
-  window.addEventListener('hashchange', () => { useLink().then(restart); });
+  window.addEventListener('hashchange', () => { if (location.hash.startsWith('#code=')) useLink().then(restart); });
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) load(false);
     listen();

@@ -12,8 +12,12 @@ pub mod viewer;
 
 pub mod shell;
 
+pub mod action_form;
+pub mod chart;
 pub mod content;
+pub mod filter_form;
 pub mod json_view;
+pub mod plan_graph;
 pub mod question_form;
 pub mod state_mark;
 pub mod timeline;

@@ -12,7 +12,15 @@ pub enum ViewName {
     Tasks,
     Task,
     Chat,
+    Sessions,
+    Session,
+    Board,
+    Space,
     Agents,
+    Mesh,
+    Agent,
+    Cost,
+    Health,
 }
 
 impl ViewName {
@@ -24,7 +32,15 @@ impl ViewName {
             Self::Tasks => "tasks",
             Self::Task => "task",
             Self::Chat => "chat",
+            Self::Sessions => "sessions",
+            Self::Session => "session",
+            Self::Board => "board",
+            Self::Space => "space",
             Self::Agents => "agents",
+            Self::Mesh => "mesh",
+            Self::Agent => "agent",
+            Self::Cost => "cost",
+            Self::Health => "health",
         }
     }
 }
@@ -34,10 +50,10 @@ impl ViewName {
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleLocation {
     pub view: ViewName,
-    /// The task, or the context of a chat.
+    /// The task or session, the context of a chat, the space; of signals, their task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The agent at which it is looked for, where a page shows several.
+    /// The agent at which it is looked for, where a page shows several; of signals, their sender.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
     /// Of tasks: a state, or a group of states.
@@ -49,7 +65,14 @@ pub struct ConsoleLocation {
     pub requester: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Only tasks whose status changed before this time, milliseconds since the epoch: the next page.
+    /// Of signals their type, of entries their kind, of costs what they are summed up by.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// Since when costs are summed up: `7d`, `30d`, `90d`, or the first of the month.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub since: String,
+    /// Where the page begins. Of tasks: only those whose status changed before this time, milliseconds since the epoch. Of signals:
+    /// only those before this revision, or before this time such as `2026-11-29T20:00`, UTC. Of entries: a cursor of the board.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub before: String,
 }
@@ -63,6 +86,21 @@ impl ConsoleLocation {
     /// A task at an agent.
     pub fn task(agent: &str, id: &str) -> Self {
         Self { view: ViewName::Task, id: id.to_owned(), agent: agent.to_owned(), ..Self::default() }
+    }
+
+    /// A session at its host.
+    pub fn session(agent: &str, id: &str) -> Self {
+        Self { view: ViewName::Session, ..Self::task(agent, id) }
+    }
+
+    /// The page of an agent.
+    pub fn agent(id: &str) -> Self {
+        Self { agent: id.to_owned(), ..Self::of(ViewName::Agent) }
+    }
+
+    /// A space.
+    pub fn space(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::of(ViewName::Space) }
     }
 
     /// A chat with an agent.

@@ -1,6 +1,6 @@
 //! A question to the viewer, and the form that answers it.
 
-use crate::{json_view, times, viewer::Viewer, visible_text::VisibleText};
+use crate::{action_form::ActionForm, json_view, times, viewer::Viewer, visible_text::VisibleText};
 use maud::{Markup, html};
 use protocol::{
     question::{OnTimeout, Question, QuestionKind},
@@ -28,12 +28,11 @@ pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
         @if let Some(call) = question.shown_call() { (shown_call(call)) }
         p.muted.small { (fate(viewer.now, question)) }
         @if viewer.is_signed_in {
-            form hx-post="console/answer" hx-swap="none" hx-disabled-elt="find button" {
-                input type="hidden" name="agent" value=(at.agent);
-                input type="hidden" name="task" value=(at.task);
-                input type="hidden" name="question" value=(question.id);
-                (fields(question))
-            }
+            (ActionForm {
+                path: "answer",
+                done: "Your answer is on its way to the agent.",
+                hidden: &[("agent", at.agent), ("task", at.task), ("question", &question.id)],
+            }.with(fields(question)))
         } @else {
             p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" } }
         }

@@ -11,12 +11,17 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"allowScriptTags":false,"selfRequestsOnly":true,"historyEnabled":false}"#;
 
 /// A link of the navigation, and the views during which it is marked.
-const LINKS: [(ViewName, &str, &str); 5] = [
+const LINKS: [(ViewName, &str, &str); 10] = [
     (ViewName::Start, "Start", "start"),
     (ViewName::Inbox, "Inbox", "inbox"),
     (ViewName::Tasks, "Tasks", "tasks task"),
     (ViewName::Chat, "Chat", "chat"),
-    (ViewName::Agents, "Agents", "agents"),
+    (ViewName::Sessions, "Sessions", "sessions session"),
+    (ViewName::Board, "Board", "board space"),
+    (ViewName::Agents, "Agents", "agents agent"),
+    (ViewName::Mesh, "Mesh", "mesh"),
+    (ViewName::Cost, "Cost", "cost"),
+    (ViewName::Health, "Health", "health"),
 ];
 
 const LOGO: &str = r#"<svg width="20" height="20" viewBox="0 0 20 20" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="1.6"><path d="M5 5l10 3M5 5l3 10M15 8l-7 7"/><g fill="currentColor" stroke="none"><circle cx="5" cy="5" r="2.6"/><circle cx="15" cy="8" r="2.6"/><circle cx="8" cy="15" r="2.6"/></g></svg>"#;
@@ -70,6 +75,7 @@ pub fn page(name: &str) -> Markup {
                         noscript { p { "The console needs JavaScript. " code { "mesh tasks" } ", " code { "mesh inbox" } " and " code { "mesh ls" } " show the same in a terminal." } }
                     }
                 }
+                div #done .done role="status" hidden {}
                 (sign_in())
             }
         }

@@ -14,7 +14,8 @@ pub enum StateTone {
 }
 
 impl StateTone {
-    fn class(self) -> &'static str {
+    /// Its class in a page.
+    pub fn class(self) -> &'static str {
         match self {
             Self::Ok => "is-ok",
             Self::Busy => "is-busy",

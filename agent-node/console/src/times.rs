@@ -56,6 +56,11 @@ pub fn count(number: u64) -> String {
     groups.join("\u{202f}")
 }
 
+/// A number of things that `noun` names.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{} {noun}{}", count(number as u64), if number == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +76,7 @@ mod tests {
         {
             assert_eq!(duration(Duration::from_millis(ms)), text);
         }
+        assert_eq!([counted(1, "node"), counted(1_000, "node")], ["1 node", "1\u{202f}000 nodes"]);
         assert_eq!([count(0), count(1_234_567)], ["0", "1\u{202f}234\u{202f}567"]);
         assert_eq!(clock(WallTime(0)).into_string().matches("00:00:00").count(), 3);
     }

@@ -5,11 +5,17 @@
 //! the data of each view, `actions` performs forms, `stream` tells what has changed.
 
 mod actions;
+mod agent_views;
 mod answer_values;
+mod board_view;
 mod chat_view;
+mod cost_view;
+mod health_view;
 mod page;
 mod scope;
+mod session_view;
 mod sign_in;
+mod space_view;
 mod start_view;
 mod stream;
 mod task_list;
@@ -45,6 +51,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(&post("stream"), [(Method::GET, web::to(stream::get))]))
         .service(resource(&post("send"), [(Method::POST, web::to(actions::send))]))
         .service(resource(&post("say"), [(Method::POST, web::to(actions::say))]))
+        .service(resource(&post("entry"), [(Method::POST, web::to(actions::entry))]))
+        .service(resource(&post("steer"), [(Method::POST, web::to(actions::steer))]))
         .service(resource(&post("answer"), [(Method::POST, web::to(actions::answer))]))
         .service(resource(&post("cancel"), [(Method::POST, web::to(actions::cancel))]))
         .service(resource(&post("retry"), [(Method::POST, web::to(actions::retry))]));

@@ -1,6 +1,7 @@
 //! The agents of the mesh: who is there, how busy, and what each can do.
 
 use crate::{
+    chart,
     location::{ConsoleLocation, ViewName},
     state_mark::{StateTone, mark},
     viewer::{ViewHead, Viewer},
@@ -20,6 +21,8 @@ pub struct AgentLine {
     pub presence: AgentPresence,
     pub running: u32,
     pub places: u32,
+    /// How many tasks wait for a free place, if this process hosts it and the viewer may know.
+    pub queued: Option<u32>,
     /// Whether this process hosts it.
     pub is_here: bool,
     /// What it waits for before it takes work, or why it is down.
@@ -39,16 +42,38 @@ pub enum AgentPresence {
     Left,
 }
 
-/// The view. `checks` are those of the readiness of this process: name, and why it fails if it does.
-pub fn view(viewer: &Viewer, agents: &[AgentLine], checks: &[(String, Option<String>)]) -> Markup {
-    let here = agents
-        .iter()
-        .filter(|agent| matches!(agent.presence, AgentPresence::Ready | AgentPresence::Waiting))
-        .count();
+impl AgentLine {
+    /// The state, as it is coloured, and in words.
+    pub fn state(&self) -> (StateTone, &'static str) {
+        match self.presence {
+            AgentPresence::Ready if self.running > 0 => (StateTone::Busy, "at work"),
+            AgentPresence::Ready => (StateTone::Ok, "ready"),
+            AgentPresence::Waiting => (StateTone::Wait, "takes no work"),
+            AgentPresence::Down => (StateTone::Bad, "down"),
+            AgentPresence::Away => (StateTone::Wait, "away"),
+            AgentPresence::Left => (StateTone::Idle, "left"),
+        }
+    }
+
+    /// Whether it is there.
+    pub fn is_present(&self) -> bool {
+        matches!(self.presence, AgentPresence::Ready | AgentPresence::Waiting)
+    }
+
+    /// The link to its own console, if its address is one of HTTP.
+    pub fn console(&self) -> Option<String> {
+        let is_linked = ["http://", "https://"].iter().any(|scheme| self.endpoint.starts_with(scheme));
+        is_linked.then(|| format!("{}/", self.endpoint))
+    }
+}
+
+/// The view.
+pub fn view(viewer: &Viewer, agents: &[AgentLine]) -> Markup {
+    let here = agents.iter().filter(|agent| agent.is_present()).count();
     viewer.view(
         ViewHead { view: ViewName::Agents, title: "Agents", live: "agents tasks" },
         html! {
-            div.head { div { h1 { "Agents" } p.muted { (here) " of " (agents.len()) " are there. A name leads to the agent's own console." } } }
+            div.head { div { h1 { "Agents" } p.muted { (here) " of " (agents.len()) " are there. The " a href=(ConsoleLocation::of(ViewName::Mesh).href()) { "map" } " shows them by node." } } }
             section.card aria-label="Agents" {
                 @if agents.is_empty() {
                     div.empty { strong { "No agent is registered." } p { code { "mesh node FILE" } " lets agents join this mesh." } }
@@ -61,32 +86,26 @@ pub fn view(viewer: &Viewer, agents: &[AgentLine], checks: &[(String, Option<Str
                     }
                 }
             }
-            (health(checks))
-        },
+            },
     )
 }
 
 fn row(agent: &AgentLine) -> Markup {
-    let (tone, word) = match agent.presence {
-        AgentPresence::Ready if agent.running > 0 => (StateTone::Busy, "at work"),
-        AgentPresence::Ready => (StateTone::Ok, "ready"),
-        AgentPresence::Waiting => (StateTone::Wait, "takes no work"),
-        AgentPresence::Down => (StateTone::Bad, "down"),
-        AgentPresence::Away => (StateTone::Wait, "away"),
-        AgentPresence::Left => (StateTone::Idle, "left"),
-    };
-    let is_linked = ["http://", "https://"].iter().any(|scheme| agent.endpoint.starts_with(scheme));
+    let (tone, word) = agent.state();
     let tasks = ConsoleLocation { agent: agent.id.clone(), ..ConsoleLocation::of(ViewName::Tasks) };
     html! {
         tr data-key={ "agent-" (agent.id) } {
             td { (mark(tone, word)) }
             td.what {
-                @if is_linked { a href={ (agent.endpoint) "/" } rel="noreferrer" { (agent.id) } } @else { strong { (agent.id) } }
+                a href=(ConsoleLocation::agent(&agent.id).href()) { (agent.id) }
                 span.small.muted { (brief(&agent.description, 160)) }
                 @if let Some(why) = &agent.trouble { span.small.is-wait { (VisibleText(why)) } }
-                @if agent.is_here { a.small href=(tasks.href()) { "its tasks" } }
+                div.row.small {
+                    @if agent.is_here { a href=(tasks.href()) { "its tasks" } }
+                    @if let Some(console) = agent.console() { a href=(console) rel="noreferrer" { "its console" } }
+                }
             }
-            td.nowrap { (load(agent)) }
+            td.nowrap { (load(agent)) @if let Some(queued) = agent.queued.filter(|queued| *queued > 0) { span.small.muted { ", " (queued) " wait" } } }
             td { div.row { @for skill in agent.skills.iter().take(8) { span.chip { (skill) } } @if agent.skills.len() > 8 { span.small.muted { "and " (agent.skills.len() - 8) " more" } } } }
             td.hide-narrow { code { (brief(&agent.endpoint, 80)) } }
             td.hide-narrow.muted { (brief(&agent.version, 20)) }
@@ -94,33 +113,8 @@ fn row(agent: &AgentLine) -> Markup {
     }
 }
 
-fn load(agent: &AgentLine) -> Markup {
-    let places = agent.places.max(1);
-    let share = f64::from(agent.running.min(places)) / f64::from(places) * 100.0;
-    html! {
-        svg.meter viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" {
-            rect width="100" height="6" rx="3" {}
-            rect width=(format!("{share:.0}")) height="6" rx="3" {}
-        }
-        " " (agent.running) " of " (agent.places)
-    }
-}
-
-fn health(checks: &[(String, Option<String>)]) -> Markup {
-    html! {
-        section.card {
-            header { h2 { "This process" } span.small.muted { code { "mesh doctor" } " looks further" } }
-            ul.lines {
-                @for (name, why) in checks {
-                    li {
-                        div.row {
-                            @match why { None => (mark(StateTone::Ok, "well")), Some(_) => (mark(StateTone::Bad, "broken")) }
-                            span { (VisibleText(name)) }
-                        }
-                        @if let Some(why) = why { span.small.muted { (VisibleText(why)) } }
-                    }
-                }
-            }
-        }
-    }
+/// How many of its places are taken.
+pub(super) fn load(agent: &AgentLine) -> Markup {
+    let share = f64::from(agent.running) / f64::from(agent.places.max(1));
+    html! { (chart::meter(share, StateTone::Busy)) " " (agent.running) " of " (agent.places) }
 }

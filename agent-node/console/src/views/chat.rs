@@ -1,6 +1,7 @@
 //! Chats with an agent, which A2A calls contexts: what was said, and a form that says more.
 
 use crate::{
+    action_form::ActionForm,
     location::{ConsoleLocation, ViewName},
     question_form::{self, AskedAt},
     state_mark, times,
@@ -59,12 +60,10 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
                         @if data.turns.is_empty() && !viewer.is_signed_in { p.muted { "Nothing was said yet." } }
                         div.chat role="log" aria-label="What was said" { @for turn in &data.turns { (said(viewer, data, turn)) } }
                         @if viewer.is_signed_in {
-                            form hx-post="console/say" hx-swap="none" hx-disabled-elt="find button" {
-                                input type="hidden" name="agent" value=(data.agent);
-                                input type="hidden" name="context" value=(data.context);
+                            (ActionForm { path: "say", done: "", hidden: &[("agent", &data.agent), ("context", &data.context)] }.with(html! {
                                 label { span.sr-only { "Your message" } textarea name="text" required placeholder={ "Say something to " (data.agent) } {} }
                                 div.actions { button.primary type="submit" { "Say" } span.small.muted { "Ctrl+Enter sends" } }
-                            }
+                            }))
                         }
                     }
                 }

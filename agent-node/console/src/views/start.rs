@@ -2,6 +2,7 @@
 
 use super::{inbox::WaitingQuestion, task_line::TaskLine};
 use crate::{
+    action_form::ActionForm,
     location::{ConsoleLocation, ViewName},
     viewer::{ViewHead, Viewer},
     visible_text::{VisibleText, brief},
@@ -13,6 +14,8 @@ use maud::{Markup, html};
 pub struct StartData {
     /// Who takes the task of the form: agents of this process, each with what it is.
     pub agents: Vec<(String, String)>,
+    /// The one of them that is preselected.
+    pub entrance: String,
     /// The capabilities of the mesh, and how many agents have each.
     pub capabilities: Vec<(String, usize)>,
     pub waiting: Vec<WaitingQuestion>,
@@ -48,18 +51,20 @@ pub fn view(viewer: &Viewer, data: &StartData) -> Markup {
 }
 
 fn send_form(data: &StartData) -> Markup {
+    let hidden: Vec<_> = match data.agents.as_slice() {
+        [(only, _)] => vec![("agent", only.as_str())],
+        _ => Vec::new(),
+    };
     html! {
         section.card {
             header { h2 { "Send a task" } span.small.muted { "Ctrl+Enter sends" } }
             div.body {
-                form hx-post="console/send" hx-swap="none" hx-disabled-elt="find button" {
+                (ActionForm { path: "send", done: "", hidden: &hidden }.with(html! {
                     label { "What is to be done" textarea name="description" required placeholder="Say what you want, as you would to a colleague" {} }
                     @if data.agents.len() > 1 {
                         label { "Agent"
-                            select name="agent" { @for (id, _) in &data.agents { option value=(id) { (id) } } }
+                            select name="agent" { @for (id, _) in &data.agents { option value=(id) selected[*id == data.entrance] { (id) } } }
                         }
-                    } @else if let Some((id, _)) = data.agents.first() {
-                        input type="hidden" name="agent" value=(id);
                     }
                     label { "Capability" span.hint { "the best bidder that has it does the task; without one the agent does what it can itself" }
                         select name="capability" {
@@ -70,7 +75,7 @@ fn send_form(data: &StartData) -> Markup {
                         }
                     }
                     div.actions { button.primary type="submit" { "Send" } }
-                }
+                }))
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use super::task_line::TaskLine;
 use crate::{
+    action_form::ActionForm,
     content, json_view,
-    location::ViewName,
+    location::{ConsoleLocation, ViewName},
     question_form::{self, AskedAt},
     state_mark,
     timeline::{self, TimelineSpan},
@@ -13,7 +14,7 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use patterns::contract_net::record::AwardRecord;
+use patterns::{contract_net::record::AwardRecord, session};
 use protocol::{a2a::message::Role, task::Task, time::WallTime};
 
 pub mod award;
@@ -63,14 +64,6 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
             div.columns {
                 div.stack {
                     (result(data))
-                    section.card {
-                        header { h2 { "What happened, over all agents" } span.small.muted { (data.spans.len()) " spans" } }
-                        div.body {
-                            (timeline::chart(viewer.now, &data.spans))
-                            @for (agent, why) in &data.missing { p.notice.wait { "The part of " (VisibleText(agent)) " is missing: " (VisibleText(why)) } }
-                            details data-key="span-table" { summary { "As a table, with all attributes" } (timeline::table(&data.spans)) }
-                        }
-                    }
                     (model_calls::section(&data.calls))
                     @if let Some((by, award)) = &data.award { (award::section(by, award)) }
                 }
@@ -84,32 +77,37 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
                     (terminal(data))
                 }
             }
+            section.card {
+                header { h2 { "What happened, over all agents" } span.small.muted { (times::counted(data.spans.len(), "span")) } }
+                div.body {
+                    (timeline::chart(viewer.now, &data.spans))
+                    @for (agent, why) in &data.missing { p.notice.wait { "The part of " (VisibleText(agent)) " is missing: " (VisibleText(why)) } }
+                    details data-key="span-table" { summary { "As a table, with all attributes" } (timeline::table(&data.spans)) }
+                }
+            }
         },
     )
 }
 
 fn head(viewer: &Viewer, data: &TaskData) -> Markup {
-    let (task, id) = (&data.task, data.task.spec.task_id.as_str());
+    let task = &data.task;
+    let hidden = [("agent", data.agent.as_str()), ("task", task.spec.task_id.as_str())];
+    let act = |path, done| ActionForm { path, done, hidden: &hidden };
     html! {
         div.head {
             div {
                 h1 { (brief(&task.spec.description, 200)) }
-                div.row { (state_mark::of_task(task.status.state)) span.muted.small { (times::since(viewer.now, task.changed_at)) } }
+                div.row {
+                    (state_mark::of_task(task.status.state)) span.muted.small { (times::since(viewer.now, task.changed_at)) }
+                    @if session::is_session(&task.spec) { a.small href=(ConsoleLocation::session(&data.agent, task.spec.task_id.as_str()).href()) { "Plan and conversation of the session" } }
+                }
             }
             @if viewer.is_signed_in {
                 div.actions {
                     @if !data.has_ended {
-                        form hx-post="console/cancel" hx-swap="none" hx-disabled-elt="find button" {
-                            input type="hidden" name="agent" value=(data.agent);
-                            input type="hidden" name="task" value=(id);
-                            button.danger type="submit" { "Cancel the task" }
-                        }
+                        (act("cancel", "The task is being canceled.").with(html! { button.danger type="submit" { "Cancel the task" } }))
                     } @else {
-                        form hx-post="console/retry" hx-swap="none" hx-disabled-elt="find button" {
-                            input type="hidden" name="agent" value=(data.agent);
-                            input type="hidden" name="task" value=(id);
-                            button type="submit" { "Send it again" }
-                        }
+                        (act("retry", "").with(html! { button type="submit" { "Send it again" } }))
                     }
                 }
             }

@@ -28,6 +28,8 @@ pub struct TaskLine {
     pub cost: f64,
     pub created: WallTime,
     pub changed: WallTime,
+    /// Whether it leads to the view of a session.
+    pub is_session: bool,
 }
 
 impl TaskLine {
@@ -46,12 +48,16 @@ impl TaskLine {
             cost: task.usage.cost.get(),
             created: task.created_at,
             changed: task.changed_at,
+            is_session: false,
         }
     }
 
     /// The link to it.
     pub fn href(&self) -> String {
-        ConsoleLocation::task(&self.agent, &self.id).href()
+        match self.is_session {
+            true => ConsoleLocation::session(&self.agent, &self.id).href(),
+            false => ConsoleLocation::task(&self.agent, &self.id).href(),
+        }
     }
 
     /// As a line of a short list.

@@ -2,6 +2,7 @@
 
 use super::task_line::TaskLine;
 use crate::{
+    filter_form::{self, same, search, select, text},
     location::{ConsoleLocation, ViewName},
     times,
     viewer::{ViewHead, Viewer},
@@ -65,36 +66,20 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
 }
 
 fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
-    let select = |name: &str, label: &str, chosen: &str, options: &[String]| {
-        html! {
-            label { (label)
-                select name=(name) {
-                    option value="" { "any" }
-                    @if !chosen.is_empty() && !options.iter().any(|option| option == chosen) { option value=(chosen) selected { (chosen) } }
-                    @for option in options { option value=(option) selected[option == chosen] { (option) } }
-                }
-            }
-        }
+    let fields = html! {
+        (state_filter(at))
+        @if page.agents.len() > 1 { (select("agent", "Agent", &at.agent, &same(&page.agents))) }
+        (select("capability", "Capability", &at.capability, &same(&page.capabilities)))
+        (text("requester", "Requester", &at.requester, "user:local"))
+        (search(&at.text, "in the description or the id"))
     };
-    html! {
-        form.filters data-filter role="search" aria-label="Filter tasks" {
-            input type="hidden" name="view" value="tasks";
-            label { "State"
-                select name="state" {
-                    option value="" { "any" }
-                    @for (name, words, _) in STATES { option value=(name) selected[at.state == name] { (words) } }
-                }
-            }
-            @if page.agents.len() > 1 { (select("agent", "Agent", &at.agent, &page.agents)) }
-            (select("capability", "Capability", &at.capability, &page.capabilities))
-            label { "Requester" input type="text" name="requester" value=(at.requester) placeholder="user:local"; }
-            label.wide { "Text" input type="search" name="text" value=(at.text) placeholder="in the description or the id"; }
-            div.actions {
-                button type="submit" { "Filter" }
-                @if *at != ConsoleLocation::of(ViewName::Tasks) { a.button href=(ConsoleLocation::of(ViewName::Tasks).href()) { "Clear" } }
-            }
-        }
-    }
+    filter_form::form("Filter tasks", at, &ConsoleLocation::of(ViewName::Tasks), fields)
+}
+
+/// The choice among groups of states.
+pub(super) fn state_filter(at: &ConsoleLocation) -> Markup {
+    let states: Vec<_> = STATES.iter().map(|(name, words, _)| (*name, *words)).collect();
+    select("state", "State", &at.state, &states)
 }
 
 fn nothing(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
@@ -111,7 +96,8 @@ fn nothing(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     }
 }
 
-fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
+/// The tasks as a table.
+pub(super) fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of tasks" {
             table.list {
@@ -125,17 +111,10 @@ fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
     }
 }
 
-fn pages(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
-    let newest = ConsoleLocation { before: String::new(), ..at.clone() };
-    html! {
-        nav.actions aria-label="Pages" {
-            @if !at.before.is_empty() { a.button href=(newest.href()) { "\u{2190} Newest" } }
-            @if let Some(next) = page.next {
-                a.button href=(ConsoleLocation { before: next.to_string(), ..at.clone() }.href()) { "Older \u{2192}" }
-                @if page.lines.is_empty() { span.muted.small { "older tasks were not compared yet" } }
-            }
-        }
-    }
+/// The links to the other pages.
+pub(super) fn pages(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
+    let note = if page.lines.is_empty() { "older tasks were not compared yet" } else { "" };
+    filter_form::pages(at, page.next.map(|next| next.to_string()), note)
 }
 
 #[cfg(test)]

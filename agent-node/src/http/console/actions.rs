@@ -1,20 +1,22 @@
 //! What a person does on a page. A form arrives, one operation is performed, and the page is told where to go.
 
-use super::{answer_values::FormFields, scope::ConsoleScope, secured};
+use super::{answer_values::FormFields, board_view, scope::ConsoleScope, secured, space_view};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
         a2a::A2aCall,
         node_state::{HostedAgent, NodeState},
-        routes::task_requests,
+        routes::{task_requests, tasks},
     },
 };
 use actix_web::{HttpRequest, HttpResponse, http::header::HeaderName, web};
+use blackboard::spaces::EntryChange;
 use bytes::Bytes;
 use console::location::ConsoleLocation;
+use patterns::speech::Directive;
 use protocol::{
     a2a::{request::A2aOperation, version::ProtocolVersion},
-    ids::QuestionId,
+    ids::{EntryId, QuestionId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -148,6 +150,56 @@ pub(super) async fn cancel(
         reason => reason.to_owned(),
     };
     local.actor.send(CancelTaskRequest { task, by, reason }).await.map_err(no_answer)??;
+    Ok(done(None))
+}
+
+/// Changes the state of an entry of a space.
+pub(super) async fn entry(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let invalid = |why: String| Problem::new(Reason::InvalidField, why);
+    let space = space_view::space_id(form.fields.get("space"))?;
+    let id = EntryId::parse(form.required("entry")?).map_err(|bad| invalid(bad.to_string()))?;
+    let reason = Some(form.fields.get("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
+    let change = match form.required("change")? {
+        // What the person has read is what is merged.
+        "merge" => EntryChange::Merge { version: form.fields.get("version").parse().ok(), reason },
+        "reject" => EntryChange::Reject { reason: form.required("reason")?.to_owned() },
+        "archive" => EntryChange::Archive { reason },
+        "withdraw" => EntryChange::Withdraw { reason },
+        "accept" => EntryChange::Accept { reason },
+        other => {
+            return Err(invalid(format!(
+                "change: {other:?} is none: merge, reject, archive, withdraw or accept"
+            ))
+            .into());
+        }
+    };
+    let reader = board_view::reader(&form.scope);
+    space_view::board(&node)?.spaces().change(&reader, &space, &id, &change).await?;
+    Ok(done(None))
+}
+
+/// Steers a session.
+pub(super) async fn steer(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
+    let named = ["verb", "stage", "seat", "text"].into_iter().filter_map(|name| {
+        let value = form.fields.get(name).trim();
+        (!value.is_empty()).then(|| (name.to_owned(), json!(value)))
+    });
+    let directive = Directive::read(Value::Object(named.collect()))
+        .map_err(|why| Problem::new(Reason::InvalidField, why))?;
+    tasks::steer(&node, local, &row, &form.scope.by, directive).await?;
     Ok(done(None))
 }
 

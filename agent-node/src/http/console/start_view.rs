@@ -27,11 +27,14 @@ pub(super) async fn data(
         Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
     });
     let (open, ended) = lists.await?;
+    let entrance = scope.agents.iter().find(|local| local.card.get().entrance).or(scope.agents.first());
+    let entrance = entrance.map(|local| local.id.to_string()).unwrap_or_default();
     let agents =
         scope.agents.iter().map(|local| (local.id.to_string(), local.card.get().description.clone()));
     let capabilities = capabilities(node).into_iter().map(|(name, agents)| (name.to_string(), agents));
     Ok(StartData {
         agents: agents.collect(),
+        entrance,
         capabilities: capabilities.collect(),
         waiting: questions.into_iter().map(waiting).collect(),
         open,

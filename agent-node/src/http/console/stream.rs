@@ -1,19 +1,34 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
-use super::scope::ConsoleScope;
-use crate::http::{events::HEARTBEAT, node_state::NodeState};
+use super::{board_view, scope::ConsoleScope, space_view, task_list};
+use crate::http::{
+    edge::console_cookie,
+    events::HEARTBEAT,
+    headers::CONSOLE_KEY,
+    listener::ListenerAddress,
+    node_state::{HostedAgent, NodeState},
+};
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
+use blackboard::{
+    board::EntryFollower,
+    client::{Blackboard, SignalStream},
+    spaces::EntryQuery,
+};
 use bytes::Bytes;
 use console::location::{ConsoleLocation, ViewName};
-use engine::records::keys;
+use engine::{
+    content,
+    records::{TaskRow, keys},
+};
 use futures_util::{StreamExt as _, future::select_all, stream};
 use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
+    signal::Selector,
 };
 use serde_json::json;
-use std::{collections::BTreeSet, convert::Infallible, time::Duration};
-use store::{Error, Filter, Key, StoreWatch};
+use std::{collections::BTreeSet, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
+use store::{Filter, Key, Record, StoreWatch};
 use tokio::time::Instant;
 use transport::refusal::Refusal;
 
@@ -32,15 +47,33 @@ pub(super) async fn get(
     let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
-    let changes = PageChanges::watch(scope, node.into_inner(), &at)?;
-    let body = stream::unfold(changes, |mut changes| async {
-        let bytes = changes.next().await?;
-        Some((Ok::<_, Infallible>(bytes), changes))
+    let closed = closed(&request, &node);
+    let changes = PageChanges::watch(scope, node.into_inner(), &at).await?;
+    let body = stream::unfold((changes, closed), |(mut changes, mut closed)| async {
+        let bytes = tokio::select! {
+            () = &mut closed => return None,
+            bytes = changes.next() => bytes?,
+        };
+        Some((Ok::<_, Infallible>(bytes), (changes, closed)))
     });
     Ok(HttpResponse::Ok()
         .content_type("text/event-stream")
         .insert_header((header::CACHE_CONTROL, "no-store"))
         .streaming(body.boxed_local()))
+}
+
+/// Waits until the session of the page has ended; for ever without one.
+fn closed(request: &HttpRequest, node: &NodeState) -> Pin<Box<dyn Future<Output = ()>>> {
+    let port = request.conn_data::<ListenerAddress>().map(|ListenerAddress(address)| address.port());
+    let key = request.headers().get(&CONSOLE_KEY).and_then(|key| key.to_str().ok()).map(str::to_owned);
+    let cookie = port.and_then(|port| console_cookie(request.headers(), port)).map(str::to_owned);
+    let sessions = node.console.clone();
+    match (port, key, cookie) {
+        (Some(port), Some(key), Some(cookie)) => {
+            Box::pin(async move { sessions.closed(&cookie, &key, port).await })
+        }
+        _ => Box::pin(std::future::pending()),
+    }
 }
 
 /// What a change concerns.
@@ -50,6 +83,9 @@ enum ChangeKind {
     /// The task of the page.
     Task,
     Agents,
+    Signals,
+    /// The entries of the space of the page.
+    Entries,
 }
 
 impl ChangeKind {
@@ -58,6 +94,83 @@ impl ChangeKind {
             Self::Tasks => "tasks",
             Self::Task => "task",
             Self::Agents => "agents",
+            Self::Signals => "signals",
+            Self::Entries => "entries",
+        }
+    }
+}
+
+/// Records of an agent that are watched.
+struct PageWatch {
+    kind: ChangeKind,
+    watch: StoreWatch,
+    local: HostedAgent,
+}
+
+impl PageWatch {
+    fn new(kind: ChangeKind, local: &HostedAgent, of: Filter) -> Result<Self, Problem> {
+        let watch = local.store.watch(of, local.store.head()).map_err(Problem::from)?;
+        Ok(Self { kind, watch, local: local.clone() })
+    }
+
+    /// Waits for a change of what the viewer may see. Cancellation safe: a lost one costs one reload.
+    async fn next(&mut self, scope: &ConsoleScope) -> Result<ChangeKind, Problem> {
+        loop {
+            let records = self.watch.next().await.map_err(Problem::from)?;
+            if self.kind != ChangeKind::Tasks || records.iter().any(|record| self.is_seen(scope, record)) {
+                return Ok(self.kind);
+            }
+        }
+    }
+
+    fn is_seen(&self, scope: &ConsoleScope, record: &Record) -> bool {
+        let row: Result<TaskRow, _> =
+            content::decode(&self.local.id, self.local.store.as_ref(), &record.value);
+        row.is_ok_and(|row| task_list::is_shown(scope, &row.task))
+    }
+}
+
+/// What of the board is followed.
+enum BoardFeed {
+    Nothing,
+    Signals(SignalStream),
+    Entries(Box<EntryFollower>),
+}
+
+impl BoardFeed {
+    /// What of the board the page at `at` shows. What can't be followed is read when the page is loaded.
+    async fn open(scope: &ConsoleScope, node: &NodeState, at: &ConsoleLocation) -> Self {
+        let Some(board) = node.local_services.board.as_ref().filter(|_| at.before.is_empty()) else {
+            return Self::Nothing;
+        };
+        match at.view {
+            ViewName::Board => {
+                let all = Blackboard::local(board.clone());
+                all.subscribe(&scope.by, Selector::default(), None).await.map_or(Self::Nothing, Self::Signals)
+            }
+            ViewName::Space => {
+                let Ok(space) = space_view::space_id(&at.id) else { return Self::Nothing };
+                let (reader, all) = (board_view::reader(scope), EntryQuery::default());
+                let follower = board.spaces().follow(&reader, &space, all, None).await;
+                follower.map_or(Self::Nothing, |follower| Self::Entries(Box::new(follower)))
+            }
+            _ => Self::Nothing,
+        }
+    }
+
+    /// Waits for a change; for ever once there are no more. Cancellation safe.
+    async fn next(&mut self) -> ChangeKind {
+        let kind = match self {
+            Self::Nothing => None,
+            Self::Signals(signals) => signals.next().await.and_then(Result::ok).map(|_| ChangeKind::Signals),
+            Self::Entries(entries) => entries.next().await.ok().map(|_| ChangeKind::Entries),
+        };
+        match kind {
+            Some(kind) => kind,
+            None => {
+                *self = Self::Nothing;
+                std::future::pending().await
+            }
         }
     }
 }
@@ -65,8 +178,9 @@ impl ChangeKind {
 /// The changes of what one page shows.
 struct PageChanges {
     scope: ConsoleScope,
-    node: std::sync::Arc<NodeState>,
-    watches: Vec<(ChangeKind, StoreWatch)>,
+    node: Arc<NodeState>,
+    watches: Vec<PageWatch>,
+    board: BoardFeed,
     /// What the agents were when they were looked at last.
     agents: Vec<(String, u32)>,
     watches_agents: bool,
@@ -74,28 +188,25 @@ struct PageChanges {
 }
 
 impl PageChanges {
-    fn watch(
-        scope: ConsoleScope,
-        node: std::sync::Arc<NodeState>,
-        at: &ConsoleLocation,
-    ) -> Result<Self, Problem> {
+    async fn watch(scope: ConsoleScope, node: Arc<NodeState>, at: &ConsoleLocation) -> Result<Self, Problem> {
         let mut watches = Vec::new();
         for local in &scope.agents {
             let all = Filter::Below(Key::new(&[local.id.as_str(), "task"]));
-            let watch = local.store.watch(all, local.store.head()).map_err(Problem::from)?;
-            watches.push((ChangeKind::Tasks, watch));
+            watches.push(PageWatch::new(ChangeKind::Tasks, local, all)?);
         }
-        if at.view == ViewName::Task {
-            let (local, row) = scope.task(&at.agent, &at.id)?;
+        // The page of a task that the viewer may not see says so; nothing of it changes.
+        let of_task = [ViewName::Task, ViewName::Session].contains(&at.view);
+        if let Some((local, row)) = of_task.then(|| scope.task(&at.agent, &at.id).ok()).flatten() {
             let journal = Filter::Exactly(keys::journal(&local.id, &row.task.conversation));
             let chunks = Filter::Below(keys::chunks(&local.id, &row.task.spec.task_id, &row.task.owner));
             for filter in [journal, chunks] {
-                let watch = local.store.watch(filter, local.store.head()).map_err(Problem::from)?;
-                watches.push((ChangeKind::Task, watch));
+                watches.push(PageWatch::new(ChangeKind::Task, local, filter)?);
             }
         }
-        let watches_agents = at.view == ViewName::Agents;
-        Ok(Self { scope, node, watches, agents: Vec::new(), watches_agents, is_first: true })
+        let watches_agents =
+            [ViewName::Agents, ViewName::Agent, ViewName::Mesh, ViewName::Health].contains(&at.view);
+        let board = BoardFeed::open(&scope, &node, at).await;
+        Ok(Self { scope, node, watches, board, agents: Vec::new(), watches_agents, is_first: true })
     }
 
     /// The next event, or a heartbeat; `None` at the end.
@@ -107,8 +218,8 @@ impl PageChanges {
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
             Err(_) => return Some(Bytes::from_static(b": alive\n\n")),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the stream of a page ends early");
+            Ok(Err(problem)) => {
+                tracing::warn!(%problem, "the stream of a page ends early");
                 return None;
             }
             Ok(Ok(kind)) => kind,
@@ -122,13 +233,10 @@ impl PageChanges {
     }
 
     /// Waits for a change. Cancellation safe.
-    async fn change(&mut self) -> Result<ChangeKind, Error> {
+    async fn change(&mut self) -> Result<ChangeKind, Problem> {
         loop {
-            let watched = self.watches.iter_mut().map(|(kind, watch)| {
-                let kind = *kind;
-                Box::pin(async move { watch.next().await.map(|_| kind) })
-            });
-            let watched: Vec<_> = watched.collect();
+            let scope = &self.scope;
+            let watched: Vec<_> = self.watches.iter_mut().map(|watch| Box::pin(watch.next(scope))).collect();
             let stored = async {
                 match watched.is_empty() {
                     true => std::future::pending().await,
@@ -138,6 +246,7 @@ impl PageChanges {
             let seconds = if self.watches_agents { AGENTS } else { HEARTBEAT * 2 };
             tokio::select! {
                 changed = stored => return changed,
+                kind = self.board.next() => return Ok(kind),
                 () = tokio::time::sleep(seconds) => {}
             }
             let agents = self.look_at_agents();

@@ -9,7 +9,8 @@ use console::{
         tasks::{TaskListPage, states},
     },
 };
-use protocol::time::WallTime;
+use patterns::session::is_shown_to;
+use protocol::{ids::AgentId, task::Task, time::WallTime};
 use store::Error;
 
 /// The tasks of a page.
@@ -33,6 +34,27 @@ pub(super) fn newest(scope: &ConsoleScope, state: &str, most: usize) -> Result<V
     let mut lines = lines(found(scope, "", &criteria(scope, &at), (most, most * 4))?);
     lines.truncate(most);
     Ok(lines)
+}
+
+/// The newest tasks of one agent, at most `most`.
+pub(super) fn of_agent(scope: &ConsoleScope, agent: &AgentId, most: usize) -> Result<Vec<TaskLine>, Error> {
+    Ok(lines(found(scope, agent.as_str(), &TaskCriteria::default(), (most, most))?))
+}
+
+/// The tasks whose status says that they wait for one of the quotas of these names; `most` open tasks are looked at.
+pub(super) fn held_by(scope: &ConsoleScope, quotas: &[String], most: usize) -> Result<Vec<TaskLine>, Error> {
+    let at = ConsoleLocation { state: "working".to_owned(), ..ConsoleLocation::default() };
+    let mut open = found(scope, "", &criteria(scope, &at), (most, most))?;
+    open.rows.retain(|(_, row)| {
+        let message = row.task.status.message.as_deref().unwrap_or_default();
+        quotas.iter().any(|name| message.contains(name.as_str()))
+    });
+    Ok(lines(open))
+}
+
+/// Whether the viewer may see the task.
+pub(super) fn is_shown(scope: &ConsoleScope, task: &Task) -> bool {
+    task.is_visible_to(&scope.by) && is_shown_to(task, &scope.by, scope.proof)
 }
 
 /// The word for all states of ended tasks.

@@ -18,7 +18,7 @@ use crate::{
 };
 use console::{
     location::ConsoleLocation,
-    timeline::TimelineSpan,
+    timeline::{QUEUED, TimelineSpan},
     views::{
         task::{TaskData, TaskEventLine, model_calls::ModelCall},
         task_line::TaskLine,
@@ -31,11 +31,11 @@ use protocol::{
     artifact::{Part, PartContent},
     principal::Principal,
     problem::Problem,
-    task::Task,
+    task::{Task, TaskState},
     time::WallTime,
 };
 use serde_json::Value;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use store::Revision;
 
 /// The most events of a page, the newest.
@@ -63,7 +63,7 @@ pub(super) async fn data(
         has_ended: row.ended_at.is_some(),
         award: award(scope, node, local, &row)?,
         calls: calls(&spans),
-        spans: spans.into_iter().map(timeline_span).collect(),
+        spans: mark_queued(spans.into_iter().map(timeline_span).collect(), &task),
         missing: missing.into_iter().map(|part| (part.agent, part.why)).collect(),
         events,
         parts,
@@ -115,6 +115,21 @@ fn timeline_span(span: Span) -> TimelineSpan {
         failed: span.failed,
         attributes: span.attributes,
     }
+}
+
+/// Marks the turns that have not begun: a turn of this agent is open while the task is only submitted, and nothing is below it.
+fn mark_queued(mut spans: Vec<TimelineSpan>, task: &Task) -> Vec<TimelineSpan> {
+    if task.status.state != TaskState::Submitted {
+        return spans;
+    }
+    let parents: BTreeSet<String> = spans.iter().filter_map(|span| span.parent.clone()).collect();
+    for span in &mut spans {
+        if span.kind == "think" && span.end.is_none() && !parents.contains(&span.id) {
+            span.kind = QUEUED.to_owned();
+            span.name = "waits for a free place".to_owned();
+        }
+    }
+    spans
 }
 
 /// The turns of brains, and their calls of models and tools.

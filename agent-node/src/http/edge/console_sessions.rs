@@ -3,18 +3,21 @@
 //! A session has two secrets, and needs both. The cookie goes to every server on its host, whatever the port, so it proves nothing
 //! alone; the key is kept by the page, which only its own origin reads, and sent as a header. Only digests of both are kept.
 
-use crate::{budget_holder::BudgetHolder, token_format::random_token};
+use crate::{budget_holder::BudgetHolder, clock::wall_time, token_format::random_token};
 use protocol::{ids::Digest, principal::Principal, time::WallTime};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// How long a session lasts.
 pub(crate) const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 /// How long a link may be opened.
 const LINK: Duration = Duration::from_secs(120);
+/// How often an open stream looks whether its session is still there.
+const LOOK: Duration = Duration::from_secs(15);
 /// The most sessions, and the most links, of one principal; the one that ends first makes room.
 const MAX_EACH: usize = 64;
 
@@ -40,6 +43,8 @@ pub struct ConsoleSessions(Arc<Mutex<SessionTable>>);
 
 #[derive(Default)]
 struct SessionTable {
+    /// Told whenever sessions end before their time.
+    ended: watch::Sender<()>,
     /// By the digest of the cookie.
     sessions: BTreeMap<Digest, ConsoleSession>,
     /// By the digest of the code.
@@ -118,7 +123,18 @@ impl ConsoleSessions {
 
     /// Ends the session with this cookie.
     pub(crate) fn end(&self, cookie: &str) {
-        self.table().sessions.remove(&digest(cookie));
+        let mut table = self.table();
+        table.sessions.remove(&digest(cookie));
+        table.ended.send_replace(());
+    }
+
+    /// Waits until no session at `port` has this cookie and this key: it was ended, it made room for another, or its time is over.
+    pub(crate) async fn closed(&self, cookie: &str, key: &str, port: u16) {
+        let mut ended = self.table().ended.subscribe();
+        while self.find(cookie, key, port, wall_time()).is_some() {
+            // Its time may end, and another sign-in may take its place.
+            let _ = tokio::time::timeout(LOOK, ended.changed()).await;
+        }
     }
 
     /// Ends all sessions and links of `principal`, and returns how many sessions there were.
@@ -127,6 +143,7 @@ impl ConsoleSessions {
         let before = table.sessions.len();
         table.sessions.retain(|_, session| session.user.principal != *principal);
         table.links.retain(|_, link| link.user.principal != *principal);
+        table.ended.send_replace(());
         before - table.sessions.len()
     }
 }
@@ -172,6 +189,17 @@ mod tests {
         assert_eq!(sessions.redeem(&code, 8_001, NOW), None, "and it is void");
         let code = sessions.new_link(user(), 8_001, NOW);
         assert_eq!(sessions.redeem(&code, 8_001, NOW.plus(LINK)), None, "too late");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_end_of_a_session_is_told_at_once() {
+        let sessions = ConsoleSessions::default();
+        let NewConsoleSession { cookie, key } = sessions.begin(user(), 8_001, wall_time());
+        let closed = sessions.closed(&cookie, &key, 8_001);
+        let mut closed = std::pin::pin!(closed);
+        assert!(tokio::time::timeout(Duration::from_millis(20), &mut closed).await.is_err(), "it is open");
+        sessions.end(&cookie);
+        assert!(tokio::time::timeout(Duration::from_secs(2), &mut closed).await.is_ok());
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Liveness, readiness, and snapshots of the actors.
 
-use crate::{agent::GetAgentSnapshot, http::node_state::NodeState};
+use crate::{
+    agent::{ActorSnapshot, GetAgentSnapshot},
+    http::node_state::{HostedAgent, NodeState},
+};
 use actix_web::{HttpRequest, HttpResponse, web};
 use futures_util::future::join_all;
 use protocol::{
@@ -112,6 +115,19 @@ pub(in crate::http) async fn readiness(node: &NodeState) -> Readiness {
     Readiness { ready, was_ready, checks, parked, waiting, damaged }
 }
 
+/// What an agent is at. Fails with why it does not say.
+pub(in crate::http) async fn snapshot_of(
+    node: &NodeState,
+    local: &HostedAgent,
+) -> Result<ActorSnapshot, String> {
+    match tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)).await {
+        Ok(Ok(Some(snapshot))) => Ok(snapshot),
+        Ok(Ok(None)) => Err("it starts again".to_owned()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("it does not answer".to_owned()),
+    }
+}
+
 /// Returns the limits; to the user of this machine and to the mesh a snapshot of every actor, too. It names the conversations and
 /// readers of all principals, so no other user sees it.
 pub async fn state(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> HttpResponse {
@@ -124,12 +140,11 @@ pub async fn state(node: web::Data<NodeState>, by: web::ReqData<Principal>) -> H
     }
     let mut agents = Map::new();
     for (id, local) in &node.agents {
-        let snapshot = match tokio::time::timeout(node.ack(), local.actor.send(GetAgentSnapshot)).await {
-            Ok(Ok(snapshot)) => json!(snapshot),
-            Ok(Err(error)) => json!({ "error": error.to_string() }),
-            Err(_) => json!({ "error": "it does not answer" }),
-        };
-        agents.insert(id.to_string(), snapshot);
+        let snapshot = snapshot_of(&node, local).await;
+        agents.insert(
+            id.to_string(),
+            snapshot.map_or_else(|why| json!({ "error": why }), |snapshot| json!(snapshot)),
+        );
     }
     let mut parts = Map::new();
     for (name, check) in &node.checks {

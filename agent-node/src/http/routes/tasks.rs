@@ -212,7 +212,11 @@ pub async fn session(
 }
 
 /// The session that a task is, as people see it.
-fn session_of(node: &NodeState, local: &HostedAgent, row: &TaskRow) -> Result<Value, Problem> {
+pub(in crate::http) fn session_of(
+    node: &NodeState,
+    local: &HostedAgent,
+    row: &TaskRow,
+) -> Result<Value, Problem> {
     let session = tasks::session(local.store.as_ref(), &local.id, row).map_err(Problem::from)?;
     let none = || Problem::new(Reason::TaskNotFound, format!("task {} is no session", row.task.spec.task_id));
     let mut session = session.ok_or_else(none)?;
@@ -246,7 +250,21 @@ pub async fn direct(
     let directive = Directive::read(body).map_err(invalid)?;
     let (local, row) = find(&request, &node, &task, &by)?;
     check_persons(&request, &by, "a directive")?;
+    let outcome = steer(&node, local, &row, &by, directive).await?;
+    let (local, row) = find(&request, &node, &task, &by)?;
     let session = session_of(&node, local, &row)?;
+    Ok(HttpResponse::Ok().json(json!({ "id": task, "outcome": outcome, "session": session })))
+}
+
+/// Steers the session that `row` is, for a person who has proven it. Returns when the directive takes effect.
+pub(in crate::http) async fn steer(
+    node: &NodeState,
+    local: &HostedAgent,
+    row: &TaskRow,
+    by: &Principal,
+    directive: Directive,
+) -> Result<DirectiveOutcome, Problem> {
+    let session = session_of(node, local, row)?;
     let stages = session["stages"].as_array().into_iter().flatten();
     let is_named = |stage: &Value| stage["stage"].as_str() == directive.stage.as_deref();
     let waits = match directive.verb {
@@ -257,13 +275,10 @@ pub async fn direct(
         DirectiveVerb::Amend => stages.into_iter().all(|stage| stage["state"] != "running"),
         DirectiveVerb::Skip | DirectiveVerb::Redirect | DirectiveVerb::Stop => false,
     };
-    let outcome = if waits { DirectiveOutcome::Queued } else { DirectiveOutcome::Delivered };
-    let directive = Box::new(directive);
-    let direct = DirectSessionRequest { task: task.clone(), by: by.clone().into_inner(), directive };
+    let (task, directive) = (row.task.spec.task_id.clone(), Box::new(directive));
+    let direct = DirectSessionRequest { task, by: by.clone(), directive };
     local.actor.send(direct).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
-    let (local, row) = find(&request, &node, &task, &by)?;
-    let session = session_of(&node, local, &row)?;
-    Ok(HttpResponse::Ok().json(json!({ "id": task, "outcome": outcome, "session": session })))
+    Ok(if waits { DirectiveOutcome::Queued } else { DirectiveOutcome::Delivered })
 }
 
 /// The error that the award record of a task which `me` does for `owner` is at `owner`.

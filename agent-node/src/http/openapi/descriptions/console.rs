@@ -21,8 +21,11 @@ impl Description {
 
     /// The address of a view.
     fn of_view(self) -> Self {
-        let views = json!({ "enum": ["start", "inbox", "tasks", "task", "chat", "agents"] });
-        let texts = ["id", "agent", "state", "capability", "requester", "text", "before"];
+        let views = json!({ "enum": [
+            "start", "inbox", "tasks", "task", "chat", "sessions", "session", "board", "space", "agents", "mesh", "agent", "cost",
+            "health",
+        ] });
+        let texts = ["id", "agent", "state", "capability", "requester", "text", "kind", "since", "before"];
         texts.into_iter().fold(self.query("view", views), |description, name| {
             description.query(name, json!({ "type": "string" }))
         })
@@ -62,6 +65,14 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         }
         ("POST", "/console/answer") => of("Answers a question of a task.")
             .takes_form(&["task", "question"], &["agent", "text", "choice", "decision", "reason"])
+            .done(),
+        ("POST", "/console/entry") => {
+            of("Merges, rejects, archives, withdraws or accepts an entry of a space.")
+                .takes_form(&["entry", "change"], &["space", "version", "reason"])
+                .done()
+        }
+        ("POST", "/console/steer") => of("Steers a session by a directive.")
+            .takes_form(&["task", "verb"], &["agent", "stage", "seat", "text"])
             .done(),
         ("POST", "/console/cancel") => of("Ends a task.").takes_form(&["task"], &["agent", "reason"]).done(),
         ("POST", "/console/retry") => {

@@ -1,0 +1,26 @@
+//! A form that does something.
+
+use maud::{Markup, html};
+
+/// A form that is sent to a route of the console.
+#[derive(Debug, Clone, Copy)]
+pub struct ActionForm<'a> {
+    /// The name of the route below `/console`.
+    pub path: &'a str,
+    /// What the page says once it is done; nothing if empty.
+    pub done: &'a str,
+    /// The fields that nobody fills in.
+    pub hidden: &'a [(&'a str, &'a str)],
+}
+
+impl ActionForm<'_> {
+    /// The form with `fields` and their buttons.
+    pub fn with(self, fields: Markup) -> Markup {
+        html! {
+            form hx-post={ "console/" (self.path) } hx-swap="none" hx-disabled-elt="find button" data-done=[Some(self.done).filter(|done| !done.is_empty())] {
+                @for (name, value) in self.hidden { input type="hidden" name=(name) value=(value); }
+                (fields)
+            }
+        }
+    }
+}

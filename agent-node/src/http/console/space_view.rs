@@ -1,0 +1,106 @@
+//! The entries of a space, as its routes show them to the viewer, and what the viewer may do with each.
+
+use super::{
+    board_view::{elsewhere, reader},
+    scope::ConsoleScope,
+};
+use crate::http::node_state::NodeState;
+use blackboard::{board::Board, spaces::EntryQuery};
+use console::{
+    location::ConsoleLocation,
+    views::space::{EntryLine, EntryZone, SpaceData, ZONES},
+};
+use protocol::{
+    ids::SpaceId,
+    principal::Principal,
+    problem::{Problem, Reason},
+    spaces::{
+        Entry, EntryAction, EntryKind, EntryState, Reader, Space, SpaceVerb, may, space::DEFAULT_SPACE,
+    },
+};
+use std::collections::BTreeSet;
+
+/// The entries of a zone among others, and of one alone.
+const FEW: usize = 20;
+const PAGE: usize = 50;
+
+/// The board of this process. Fails with where it is otherwise.
+pub(super) fn board(node: &NodeState) -> Result<&Board, Problem> {
+    node.local_services.board.as_ref().ok_or_else(|| {
+        let place = elsewhere(node);
+        let why = format!("the board of this mesh is in another process ({place}): open its console");
+        Problem::new(Reason::InvalidField, why)
+    })
+}
+
+/// The space that `id` names; `default` if it is empty.
+pub(super) fn space_id(id: &str) -> Result<SpaceId, Problem> {
+    let id = if id.is_empty() { DEFAULT_SPACE } else { id };
+    SpaceId::parse(id).map_err(|bad| Problem::new(Reason::InvalidField, bad.to_string()))
+}
+
+/// The data of the page.
+pub(super) async fn data(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    at: &ConsoleLocation,
+) -> Result<SpaceData, Problem> {
+    let (spaces, reader) = (board(node)?.spaces(), reader(scope));
+    let space = spaces.space(&reader, &space_id(&at.id)?).await?;
+    let invalid = |field: &'static str| {
+        Problem::new(Reason::InvalidField, format!("{field}: no entry has it")).with("field", field)
+    };
+    let kind = EntryKind::ALL.into_iter().find(|kind| kind.to_string() == at.kind);
+    let state = EntryState::ALL.into_iter().find(|state| state.to_string() == at.state);
+    if (kind.is_none() && !at.kind.is_empty()) || (state.is_none() && !at.state.is_empty()) {
+        return Err(invalid(if kind.is_none() { "kind" } else { "state" }));
+    }
+    let author = match at.agent.trim() {
+        "" => None,
+        name if name.contains(':') => Some(name.to_owned()),
+        name => Some(format!("agent:{name}")),
+    };
+    let author = author.map(|name| Principal::try_from(name).map_err(|_| invalid("agent"))).transpose()?;
+    // One kind alone has all its states.
+    let zones = match kind {
+        Some(kind) => vec![(kind, state, PAGE)],
+        None => ZONES.into_iter().map(|(kind, first)| (kind, state.or(Some(first)), FEW)).collect(),
+    };
+    let mut shown = Vec::new();
+    for (kind, state, most) in zones {
+        let query = EntryQuery {
+            kinds: BTreeSet::from([kind]),
+            states: state.into_iter().filter(|state| EntryState::of_kind(kind).contains(state)).collect(),
+            author: author.clone(),
+            text: Some(at.text.trim().to_owned()).filter(|text| !text.is_empty()),
+            after: Some(at.before.clone()).filter(|after| !after.is_empty() && !at.kind.is_empty()),
+            ..EntryQuery::default()
+        };
+        let has_none = state.is_some() && query.states.is_empty();
+        let page = match has_none {
+            true => None,
+            false => Some(spaces.entries(&reader, &space.id, query, most).await?),
+        };
+        let (entries, next) = page.map(|page| (page.entries, page.next)).unwrap_or_default();
+        let line = |entry: Entry| EntryLine { actions: actions(&reader, &entry, &space), entry };
+        shown.push(EntryZone { kind, entries: entries.into_iter().map(line).collect(), next });
+    }
+    Ok(SpaceData { space, zones: shown })
+}
+
+/// What the reader may do with the entry.
+fn actions(reader: &Reader, entry: &Entry, space: &Space) -> Vec<&'static str> {
+    let possible = entry.state.actions(entry.kind);
+    let named = [
+        ("merge", EntryAction::Merge),
+        ("reject", EntryAction::Reject),
+        ("archive", EntryAction::Archive),
+        ("withdraw", EntryAction::Withdraw),
+    ];
+    let is_allowed = |verb| may(reader, verb, Some(entry), space).is_ok();
+    let changes = named
+        .into_iter()
+        .filter(|(_, action)| possible.contains(action) && is_allowed(SpaceVerb::Change(*action)));
+    let accept = entry.is_unaccepted && is_allowed(SpaceVerb::Accept);
+    changes.map(|(name, _)| name).chain(accept.then_some("accept")).collect()
+}
