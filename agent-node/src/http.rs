@@ -17,6 +17,7 @@ pub mod mcp_endpoint;
 pub mod node_state;
 pub mod openapi;
 pub mod prefer;
+pub mod registry_calls;
 pub mod routes;
 pub(crate) mod running_card;
 pub mod server;

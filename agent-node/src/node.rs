@@ -455,7 +455,9 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         streams,
         tokens: setup.tokens.clone(),
         console,
-        as_registry: registry_actor.is_some().then(|| signed(&registry_id, Reason::AgentUnreachable)),
+        registry_calls: registry_actor
+            .is_some()
+            .then(|| RegistryCalls::new(signed(&registry_id, Reason::RecipientUnreachable))),
         public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),

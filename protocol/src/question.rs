@@ -119,6 +119,21 @@ impl Answer {
         }
     }
 
+    /// The body of `POST /a2a/tasks/{id}/answer` that gives it to the question of this id.
+    pub fn body(self, question: &str) -> Value {
+        let (members, own) = match self {
+            Self::Text(text) => (Map::new(), Some(("text", Value::from(text)))),
+            Self::Values(values) => (Map::new(), Some(("values", values.into()))),
+            decision @ Self::Decision { .. } => {
+                (decision.to_json().as_object().cloned().unwrap_or_default(), None)
+            }
+        };
+        let named = own.into_iter().chain([("questionId", question.into())]);
+        Value::Object(
+            members.into_iter().chain(named.map(|(name, value)| (name.to_owned(), value))).collect(),
+        )
+    }
+
     /// Fails if it is no answer to `question`, and says what is.
     pub fn check(&self, question: &Question) -> Result<(), String> {
         let id = &question.id;

@@ -244,7 +244,9 @@ async fn a_call_is_approved_with_other_arguments_which_are_checked_again() {
     assert_eq!(tools.calls(), [("mail".to_owned(), json!({ "to": "ada" }))]);
 
     // A hook of the agent and the tool's whole schema have the last word.
-    for (values, why) in [(r#"{"to":"all"}"#, "not to all"), (r#"{"to":"ada","copies":4}"#, "do not fit the tool")] {
+    for (values, why) in
+        [(r#"{"to":"all"}"#, "not to all"), (r#"{"to":"ada","copies":4}"#, "do not fit the tool")]
+    {
         let (task, question) = asked().await;
         let (code, _, errors) = answer(&task, &question, values).await;
         assert_eq!(code, 0, "{errors}");

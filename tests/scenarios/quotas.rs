@@ -69,7 +69,7 @@ async fn a_quota_of_an_agent_is_exact_over_kills_and_says_when_it_opens_again() 
     let rows: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(rows, json!([{ "key": "dig", "tokens": 110, "cost": 1.1, "tasks": 3 }]), "{out}");
     let (_, out, _) = mesh.as_person(&["cost", "--by", "task"]).await;
-    assert_eq!(out.lines().filter(|line| line.contains("40")).count(), 2, "{out}");
+    assert_eq!(out.lines().filter(|line| line.contains("  40 ")).count(), 2, "{out}");
     let (code, out, said) = mesh.as_person(&["cost", "--quotas"]).await;
     assert!(code == 0 && out.contains("reached") && out.contains("a cost of 1.1 of 9.5"), "{out}{said}");
     let data = mesh.data.to_string_lossy().into_owned();

@@ -133,6 +133,7 @@
   }
 
   function go(search) {
+    if (/^https?:/.test(search)) return location.assign(search);
     history.pushState(null, '', search);
     load(true);
     listen();

@@ -65,10 +65,20 @@ pub struct ConsoleLocation {
     pub requester: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// Of tasks: what they wait for: `person`, `place`, `agent`, or the id of an agent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub waiting_for: String,
+    /// Of tasks: their space.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub space: String,
+    /// Of tasks: what they have cost at least.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub min_cost: String,
     /// Of signals their type, of entries their kind, of costs what they are summed up by.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Since when costs are summed up: `7d`, `30d`, `90d`, or the first of the month.
+    /// Since when costs are summed up, and since when the status of tasks has changed: `1d`, `7d`, `30d`, `90d`; of costs the first of
+    /// the month if it is not set.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,
     /// Where the page begins. Of tasks: only those whose status changed before this time, milliseconds since the epoch. Of signals:

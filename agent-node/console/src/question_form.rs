@@ -166,7 +166,13 @@ mod tests {
     use serde_json::json;
 
     fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer { who: "user:local".to_owned(), is_signed_in, now: WallTime(0), waiting: 1 }
+        Viewer {
+            who: "user:local".to_owned(),
+            is_signed_in,
+            now: WallTime(0),
+            waiting: 1,
+            silent: Vec::new(),
+        }
     }
 
     const AT: AskedAt<'_> = AskedAt { agent: "a-1", task: "t-1" };

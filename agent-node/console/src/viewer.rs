@@ -14,6 +14,8 @@ pub struct Viewer {
     pub now: WallTime,
     /// How many questions wait for the viewer.
     pub waiting: usize,
+    /// The agents of other processes that gave no answer, by name.
+    pub silent: Vec<String>,
 }
 
 /// What a view is, for the script of the frame.
@@ -32,8 +34,21 @@ impl Viewer {
             div.stack data-view=(head.view.word()) data-title=(head.title) data-live=(head.live) data-waiting=(self.waiting)
                 data-who=(self.who) data-signed-in=(self.is_signed_in) {
                 @if !self.is_signed_in { (sign_in_hint()) }
+                @if !self.silent.is_empty() { (silent_hint(&self.silent)) }
                 (body)
             }
+        }
+    }
+}
+
+/// The most agents that are named.
+const MOST_NAMED: usize = 8;
+
+fn silent_hint(silent: &[String]) -> Markup {
+    let named = silent.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    html! {
+        div.notice.wait {
+            p { "What waits or runs at " (named) @if silent.len() > MOST_NAMED { " and " (silent.len() - MOST_NAMED) " more agents" } " is not shown: no answer from there." }
         }
     }
 }

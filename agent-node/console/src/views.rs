@@ -5,6 +5,7 @@ pub mod agents;
 pub mod board;
 pub mod chat;
 pub mod cost;
+pub mod elsewhere;
 pub mod health;
 pub mod inbox;
 pub mod mesh;

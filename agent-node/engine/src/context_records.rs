@@ -271,7 +271,8 @@ fn turns_of(
     name: &str,
     start: &ContextStart,
 ) -> Result<TurnContext, Error> {
-    let mut context = TurnContext { summary: start.summary.clone(), before: start.before().to_owned(), turns: Vec::new() };
+    let mut context =
+        TurnContext { summary: start.summary.clone(), before: start.before().to_owned(), turns: Vec::new() };
     for id in &start.turns {
         let Some(record) = store.latest(&keys::context_turn(me, name, id))? else { continue };
         let ContextTurn { task, owner, turn } = content::decode(me, store, &record.value)?;

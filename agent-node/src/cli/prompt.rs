@@ -70,7 +70,7 @@ pub(super) async fn answer_questions(
             output::note("");
             return Ok(PromptEnd::Unanswered);
         };
-        let mut body = body(&question.id, answer);
+        let mut body = answer.body(&question.id);
         prove(client, endpoint, task, &mut body).await;
         *task = match client.post(endpoint, &format!("{path}/answer"), &body).await {
             Ok(after) => after,
@@ -81,22 +81,6 @@ pub(super) async fn answer_questions(
             Err(failure) => return Err(failure),
         };
     }
-}
-
-/// The body of `POST /a2a/tasks/{id}/answer`.
-fn body(question: &str, answer: Answer) -> Value {
-    let mut body = match answer {
-        Answer::Text(text) => Map::from_iter([("text".to_owned(), text.into())]),
-        Answer::Values(values) => Map::from_iter([("values".to_owned(), values.into())]),
-        decision @ Answer::Decision { .. } => match decision.to_json() {
-            Value::Object(members) => members,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Map::new()
-            }
-        },
-    };
-    body.insert("questionId".to_owned(), question.into());
-    Value::Object(body)
 }
 
 /// Returns the task when the question `id` is no longer open.

@@ -10,6 +10,7 @@ mod answer_values;
 mod board_view;
 mod chat_view;
 mod cost_view;
+mod elsewhere;
 mod health_view;
 mod page;
 mod scope;
@@ -54,6 +55,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(&post("entry"), [(Method::POST, web::to(actions::entry))]))
         .service(resource(&post("steer"), [(Method::POST, web::to(actions::steer))]))
         .service(resource(&post("answer"), [(Method::POST, web::to(actions::answer))]))
+        .service(resource(&post("elsewhere"), [(Method::POST, web::to(actions::elsewhere))]))
         .service(resource(&post("cancel"), [(Method::POST, web::to(actions::cancel))]))
         .service(resource(&post("retry"), [(Method::POST, web::to(actions::retry))]));
 }

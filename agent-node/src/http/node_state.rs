@@ -8,6 +8,7 @@ use super::{
     hosted_peer::HostedPeer,
     listener::ListenerAddress,
     mcp_endpoint::McpEndpoint,
+    registry_calls::RegistryCalls,
 };
 use crate::{
     agent::{AgentActor, AgentStatus},
@@ -127,7 +128,7 @@ pub struct NodeState {
     /// Who is signed in at the console.
     pub console: ConsoleSessions,
     /// Calls agents of other processes in the registry's name, for users of its console; `None` where the registry does not run.
-    pub as_registry: Option<HttpClient>,
+    pub registry_calls: Option<RegistryCalls>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
     pub keys: KeyRing,

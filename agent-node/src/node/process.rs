@@ -47,7 +47,7 @@ use crate::{
 };
 use anyhow::Context as _;
 use engine::settings::AgentSettings;
-use protocol::{identity::PersonKey, ids::AgentId, signature::Secret};
+use protocol::{ids::AgentId, signature::Secret};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use serde_json::json;
 use std::{
@@ -299,7 +299,7 @@ async fn open(
     let tokens = IssuedTokens::default();
     if config.registry == Some(ServiceLocation::Local) {
         let token = data_dir::read_or_create_token(&config.token)?;
-        tokens.set_person(PersonKey::of_token(&token).public());
+        tokens.own_person(&token);
     }
     let outside = OutboundClient::new(
         config.team.mesh.outside.clone(),

@@ -81,7 +81,15 @@ pub fn verify_response(
     let params = List::from([ListEntry::InnerList(list.clone())]).serialize().unwrap_or_default();
     let base = parts.base(&content_digest(&parts.digest), &params);
     let tag = tag.bare_item.as_byte_sequence().unwrap_or_default().to_vec();
-    let claim = SignatureClaim { agent: agent.clone(), created, expires: None, nonce: None, acts_for: None, base, tag };
+    let claim = SignatureClaim {
+        agent: agent.clone(),
+        created,
+        expires: None,
+        nonce: None,
+        acts_for: None,
+        base,
+        tag,
+    };
     match params.starts_with(COVERED) && is_signed(&claim) {
         true => Ok(created),
         false => Err(unauthenticated("the signature of the answer is not right")),

@@ -1,7 +1,8 @@
 //! Who signed a request, and whether it still counts.
 
 use super::{
-    ACTS_FOR, ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts, content_digest,
+    ACTS_FOR, ALGORITHM, CONTENT_DIGEST, COVERED, MESSAGE_ID, Secret, SignatureBase, SignedParts,
+    content_digest,
 };
 use crate::{
     ids::{AgentId, Digest},
@@ -183,7 +184,15 @@ fn claim_of(
         },
     };
     let params = List::from([entry.clone()]).serialize().unwrap_or_default();
-    Ok(SignatureClaim { agent, created, expires, nonce, acts_for, base: base.end(&params), tag: tag.to_vec() })
+    Ok(SignatureClaim {
+        agent,
+        created,
+        expires,
+        nonce,
+        acts_for,
+        base: base.end(&params),
+        tag: tag.to_vec(),
+    })
 }
 
 fn digest_agrees(parts: &SignedParts<'_>, presented: &str) -> bool {

@@ -426,6 +426,7 @@ mod tests {
             is_signed_in,
             now: WallTime(0),
             waiting: 0,
+            silent: Vec::new(),
         };
         let shown = view(&viewer(true), &data).into_string();
         for part in [

@@ -209,6 +209,7 @@ mod tests {
             is_signed_in,
             now: WallTime(0),
             waiting: 0,
+            silent: Vec::new(),
         };
         let shown = view(&viewer(true), &at, &data).into_string();
         assert!(

@@ -70,7 +70,11 @@ fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
         (state_filter(at))
         @if page.agents.len() > 1 { (select("agent", "Agent", &at.agent, &same(&page.agents))) }
         (select("capability", "Capability", &at.capability, &same(&page.capabilities)))
+        (select("waiting_for", "Waits for", &at.waiting_for, &[("person", "a person"), ("place", "a free place"), ("agent", "another agent")]))
         (text("requester", "Requester", &at.requester, "user:local"))
+        (text("space", "Space", &at.space, "default"))
+        (select("since", "Changed", &at.since, &[("1d", "in a day"), ("7d", "in 7 days"), ("30d", "in 30 days")]))
+        (text("min_cost", "Cost from", &at.min_cost, "0.50"))
         (search(&at.text, "in the description or the id"))
     };
     filter_form::form("Filter tasks", at, &ConsoleLocation::of(ViewName::Tasks), fields)
@@ -124,8 +128,13 @@ mod tests {
 
     #[test]
     fn filters_and_pages_are_in_the_address() {
-        let viewer =
-            Viewer { who: "user:local".to_owned(), is_signed_in: false, now: WallTime(0), waiting: 0 };
+        let viewer = Viewer {
+            who: "user:local".to_owned(),
+            is_signed_in: false,
+            now: WallTime(0),
+            waiting: 0,
+            silent: Vec::new(),
+        };
         let at = ConsoleLocation {
             state: "failed".to_owned(),
             text: "\"><script>".to_owned(),

@@ -1,6 +1,8 @@
 //! What a person does on a page. A form arrives, one operation is performed, and the page is told where to go.
 
-use super::{answer_values::FormFields, board_view, scope::ConsoleScope, secured, space_view};
+use super::{
+    answer_values::FormFields, board_view, elsewhere::Elsewhere, scope::ConsoleScope, secured, space_view,
+};
 use crate::{
     agent::{AnswerTaskRequest, CancelTaskRequest},
     http::{
@@ -16,7 +18,7 @@ use console::location::ConsoleLocation;
 use patterns::speech::Directive;
 use protocol::{
     a2a::{request::A2aOperation, version::ProtocolVersion},
-    ids::{EntryId, QuestionId},
+    ids::{BadId, EntryId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -113,26 +115,58 @@ pub(super) async fn answer(
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
-    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
     let id = form.fields.get("question");
+    let person = node.tokens.approves_with(&by);
+    if let Some(elsewhere) = Elsewhere::of(&request, &node, &form.scope).await?
+        && let Some(card) = elsewhere.agent(form.fields.get("agent"))
+    {
+        let invalid = |bad: BadId| Problem::new(Reason::InvalidField, bad.to_string());
+        let task = TaskId::parse(form.required("task")?).map_err(invalid)?;
+        elsewhere.answer(card, (&task, id), person, |question| form.fields.answer(question)).await?;
+        return Ok(done(None));
+    }
+    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
     let question = row.task.status.questions.iter().find(|question| question.id == id).ok_or_else(|| {
         Problem::new(
             Reason::InvalidField,
             "the question is not open any more: it was answered, or its time is over",
         )
     })?;
+    let mut answer = form.fields.answer(question)?;
+    if let Some(person) = person {
+        answer.prove_by(person, question);
+    }
     let answer = AnswerTaskRequest {
         task: row.task.spec.task_id.clone(),
         by: form.scope.by.clone(),
         question: Some(
             QuestionId::parse(id).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?,
         ),
-        answer: form.fields.answer(question)?,
+        answer,
         message: None,
         is_persons: true,
     };
     local.actor.send(answer).await.map_err(no_answer)??;
     Ok(done(None))
+}
+
+/// Goes to a page of the console of an agent in another process, signed in there.
+pub(super) async fn elsewhere(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    let to = ConsoleLocation::parse(form.fields.get("to"))
+        .map_err(|why| Problem::new(Reason::InvalidField, format!("to: {why}")))?;
+    let all = Elsewhere::of(&request, &node, &form.scope).await?;
+    let found = all.as_ref().and_then(|all| Some((all, all.agent(form.fields.get("agent"))?)));
+    let (all, card) = found.ok_or_else(|| {
+        Problem::new(Reason::AgentNotFound, "no agent of this name is there in another process")
+    })?;
+    let link = all.link(card, &to).await?;
+    Ok(secured(HttpResponse::NoContent()).insert_header((GO, link)).finish())
 }
 
 /// Cancels a task.

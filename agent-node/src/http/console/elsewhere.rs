@@ -1,30 +1,45 @@
 //! The agents of other processes, in the console of the registry. It calls them in the registry's name for the user that it has
 //! authenticated, and they show what they would show that user. What they say is data: no HTML of theirs is shown here.
 
-use super::scope::ConsoleScope;
-use crate::http::{node_state::NodeState, routes::inbox::OpenQuestion};
-use actix_web::HttpRequest;
+use super::{scope::ConsoleScope, task_list};
+use crate::{
+    console_paths,
+    http::{
+        node_state::NodeState,
+        registry_calls::{FRESH, MOST_USERS, OpenQuestion, RegistryCalls, WaitingElsewhere},
+        routes::inbox,
+    },
+    tasks::search::TaskSearch,
+};
+use actix_web::{HttpRequest, web};
 use bytes::Bytes;
 use console::{
     location::ConsoleLocation,
-    views::{task_line::TaskLine, tasks::states},
+    views::{task_line::TaskLine, tasks::TaskListPage},
 };
 use futures_util::{StreamExt as _, stream};
 use protocol::{
     a2a::task::A2aTask,
     card::Card,
+    identity::PersonKey,
+    ids::TaskId,
     principal::Principal,
     problem::{Problem, Reason},
-    question::Question,
+    question::{Answer, Question},
     routes,
-    task::{EXTENSION, TaskState},
+    task::EXTENSION,
     time::WallTime,
     usage::Usage,
 };
 use registry::entry::AgentQuery;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use transport::http_client::{ClientRequest, HttpClient};
 
 /// How long an agent is waited for. Who is silent for so long is named on the page.
@@ -36,7 +51,7 @@ const MOST_AGENTS: usize = 256;
 
 /// The agents of other processes, for one user.
 pub(super) struct Elsewhere {
-    wire: HttpClient,
+    node: Arc<NodeState>,
     by: Principal,
     agents: Vec<Arc<Card>>,
     /// Those that gave no answer, by name.
@@ -55,25 +70,42 @@ struct TasksAnswer {
     tasks: Vec<A2aTask>,
 }
 
+/// The answer of `POST /console/links`.
+#[derive(Deserialize)]
+struct ConsoleLink {
+    code: String,
+}
+
 impl Elsewhere {
     /// The agents of other processes that are there; none but at the port of the registry, and none for who is not signed in.
     pub(super) async fn of(
         request: &HttpRequest,
-        node: &NodeState,
+        node: &web::Data<NodeState>,
         scope: &ConsoleScope,
     ) -> Result<Option<Self>, Problem> {
-        let (Some(wire), Some(registry)) = (&node.as_registry, &node.local_services.registry) else {
+        let (Some(_), Some(registry)) = (&node.registry_calls, &node.local_services.registry) else {
             return Ok(None);
         };
         if !scope.is_signed_in() || node.agent_of_port(request).is_some() {
             return Ok(None);
         }
         let live = registry.read(AgentQuery::default()).await?.agents;
-        let others = live.into_iter().map(|entry| entry.card).filter(|card| !node.agents.contains_key(&card.agent_id));
-        let mut agents: Vec<_> = others.collect();
+        let cards = live.into_iter().map(|entry| entry.card);
+        let mut agents: Vec<_> = cards.filter(|card| !node.agents.contains_key(&card.agent_id)).collect();
         let left_out = agents.split_off(agents.len().min(MOST_AGENTS));
         let silent = left_out.iter().map(|card| card.agent_id.to_string()).collect();
-        Ok(Some(Self { wire: wire.clone(), by: scope.by.clone(), agents, silent }))
+        let elsewhere = Self { node: node.clone().into_inner(), by: scope.by.clone(), agents, silent };
+        Ok(Some(elsewhere).filter(|elsewhere| !elsewhere.agents.is_empty()))
+    }
+
+    fn wire(&self) -> Result<&HttpClient, Problem> {
+        let calls = self.node.registry_calls.as_ref().map(|calls| &calls.wire);
+        calls.ok_or_else(|| Problem::new(Reason::Internal, "the registry does not run here"))
+    }
+
+    /// The names of the agents.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> {
+        self.agents.iter().map(|card| card.agent_id.to_string())
     }
 
     /// The agent of this name, if it is in another process.
@@ -85,24 +117,23 @@ impl Elsewhere {
         ClientRequest::get(url, card.agent_id.as_str()).acts_for(self.by.clone()).within(PATIENCE)
     }
 
-    /// What each agent answers at `path`.
-    async fn ask<T: DeserializeOwned>(&mut self, path: &str) -> Vec<(Arc<Card>, T)> {
-        let calls = self.agents.iter().map(|card| async {
+    /// What each agent, or the one of this name, answers at `path`.
+    async fn ask<T: DeserializeOwned>(&mut self, agent: &str, path: &str) -> Vec<(Arc<Card>, T)> {
+        let Some(RegistryCalls { wire, .. }) = &self.node.registry_calls else { return Vec::new() };
+        let asked = self.agents.iter().filter(|card| agent.is_empty() || card.agent_id.as_str() == agent);
+        let calls = asked.map(|card| async {
             let url = format!("{}{path}", card.endpoint.trim_end_matches('/'));
-            let answer = self.wire.json::<T>(self.request(card, &url));
-            let answer = tokio::time::timeout(PATIENCE, answer).await;
-            (card.clone(), answer)
+            (card.clone(), tokio::time::timeout(PATIENCE, wire.json::<T>(self.request(card, &url))).await)
         });
         let answers: Vec<_> = stream::iter(calls).buffer_unordered(AT_ONCE).collect().await;
         let mut all = Vec::new();
         for (card, answer) in answers {
             match answer {
                 Ok(Ok(answer)) => all.push((card, answer)),
-                Ok(Err(problem)) => {
-                    tracing::debug!(agent = %card.agent_id, %problem, "an agent does not answer the console");
-                    self.silent.insert(card.agent_id.to_string());
-                }
-                Err(_) => {
+                late_or_refused => {
+                    if let Ok(Err(problem)) = late_or_refused {
+                        tracing::debug!(agent = %card.agent_id, %problem, "it does not answer the console");
+                    }
                     self.silent.insert(card.agent_id.to_string());
                 }
             }
@@ -110,41 +141,125 @@ impl Elsewhere {
         all
     }
 
-    /// The questions that wait for the user there. The agents of one process name each other's, too.
+    /// The questions that wait for the user there. They are asked for once in two seconds, however many pages are open.
     pub(super) async fn questions(&mut self) -> Vec<OpenQuestion> {
+        let node = self.node.clone();
+        let Some(RegistryCalls { asked, .. }) = &node.registry_calls else { return Vec::new() };
+        let mut asked = asked.lock().await;
+        if let Some((_, known)) = asked.get(&self.by).filter(|(at, _)| at.elapsed() < FRESH) {
+            let WaitingElsewhere { questions, silent } = known.clone();
+            self.silent.extend(silent);
+            return questions;
+        }
+        // The agents of one process name each other's, too.
         let mut seen = BTreeSet::new();
-        let answers = self.ask::<InboxAnswer>(routes::INBOX).await;
+        let answers = self.ask::<InboxAnswer>("", routes::INBOX).await;
         let all = answers.into_iter().flat_map(|(_, answer)| answer.items);
-        all.filter(|asked| seen.insert((asked.agent_id.clone(), asked.question.id.clone()))).collect()
+        let questions: Vec<_> =
+            all.filter(|asked| seen.insert((asked.agent_id.clone(), asked.question.id.clone()))).collect();
+        if asked.len() >= MOST_USERS {
+            asked.clear();
+        }
+        let waiting = WaitingElsewhere { questions: questions.clone(), silent: self.silent.clone() };
+        asked.insert(self.by.clone(), (Instant::now(), waiting));
+        questions
     }
 
-    /// The newest tasks there that fit `at`, at most `most` of each agent.
-    pub(super) async fn tasks(&mut self, at: &ConsoleLocation, most: usize) -> Vec<TaskLine> {
-        let path = format!("{}?limit={most}", routes::TASKS);
-        let answers = self.ask::<TasksAnswer>(&path).await;
-        let lines = answers.into_iter().flat_map(|(card, answer)| {
-            answer.tasks.into_iter().filter_map(move |task| line(&card, &task)).collect::<Vec<_>>()
-        });
-        lines.filter(|line| fits(at, &self.by, line)).collect()
+    /// The newest tasks there that `search` selects, at most `most` of each agent, and behind which time those of an agent that has
+    /// more are missing, milliseconds since the epoch.
+    pub(super) async fn tasks(
+        &mut self,
+        agent: &str,
+        search: TaskSearch,
+        most: usize,
+    ) -> (Vec<TaskLine>, Option<i64>) {
+        let limit = Some(most.to_string());
+        let query = serde_html_form::to_string(TaskSearch { limit, ..search }).unwrap_or_default();
+        let path = format!("{}?{query}", routes::TASKS);
+        let (mut lines, mut missing_before) = (Vec::new(), None);
+        for (card, TasksAnswer { tasks }) in self.ask::<TasksAnswer>(agent, &path).await {
+            let of_agent: Vec<_> = tasks.iter().filter_map(|task| line(&card, task)).collect();
+            let oldest = of_agent.last().filter(|_| tasks.len() >= most).map(|line| line.changed.0);
+            missing_before = missing_before.max(oldest);
+            lines.extend(of_agent);
+        }
+        (lines, missing_before)
+    }
+
+    /// Answers a question there with what `answer` makes of it. An approval of the person is signed.
+    pub(super) async fn answer(
+        &self,
+        card: &Card,
+        (task, question): (&TaskId, &str),
+        person: Option<&PersonKey>,
+        answer: impl FnOnce(&Question) -> Result<Answer, Problem>,
+    ) -> Result<(), Problem> {
+        let question = self.question(card, task, question).await?;
+        let mut answer = answer(&question)?;
+        if let Some(person) = person {
+            answer.prove_by(person, &question);
+        }
+        let body = answer.body(&question.id);
+        self.post::<Value>(card, &format!("{}/{task}/answer", routes::TASKS), &body).await.map(drop)
+    }
+
+    /// The address of the page `at` at the agent's own console, where it signs the user in, once.
+    pub(super) async fn link(&self, card: &Card, at: &ConsoleLocation) -> Result<String, Problem> {
+        let ConsoleLink { code } = self.post(card, console_paths::LINKS, &json!({})).await?;
+        Ok(format!("{}/{}#code={code}", card.endpoint.trim_end_matches('/'), at.href()))
     }
 
     /// The open question `id` of a task there.
-    async fn question(&self, card: &Card, task: &str, id: &str) -> Result<Question, Problem> {
+    async fn question(&self, card: &Card, task: &TaskId, id: &str) -> Result<Question, Problem> {
         let url = format!("{}{}/{task}", card.endpoint.trim_end_matches('/'), routes::TASKS);
-        let task: A2aTask = self.wire.json(self.request(card, &url)).await?;
-        let open: Vec<Question> =
-            serde_json::from_value(task.metadata[EXTENSION]["questions"].clone()).unwrap_or_default();
+        let task: A2aTask = self.wire()?.json(self.request(card, &url)).await?;
+        let ours = task.metadata.get(EXTENSION).unwrap_or(&Value::Null);
+        let open: Vec<Question> = serde_json::from_value(ours["questions"].clone()).unwrap_or_default();
         open.into_iter().find(|question| question.id == id).ok_or_else(|| {
             let why = "the question is not open any more: it was answered, or its time is over";
             Problem::new(Reason::InvalidField, why)
         })
     }
 
-    async fn post(&self, card: &Card, path: &str, body: &Value) -> Result<Value, Problem> {
+    async fn post<T: DeserializeOwned>(&self, card: &Card, path: &str, body: &Value) -> Result<T, Problem> {
         let url = format!("{}{path}", card.endpoint.trim_end_matches('/'));
         let call = ClientRequest::post(&url, card.agent_id.as_str(), Bytes::from(body.to_string()));
-        self.wire.json(call.acts_for(self.by.clone()).within(PATIENCE * 5)).await
+        self.wire()?.json(call.acts_for(self.by.clone()).within(PATIENCE * 5)).await
     }
+}
+
+/// The questions that wait for the viewer here and elsewhere.
+pub(super) async fn questions(
+    scope: &ConsoleScope,
+    elsewhere: Option<&mut Elsewhere>,
+) -> Result<Vec<OpenQuestion>, Problem> {
+    let mut all = scope.read(ConsoleScope::questions).await?;
+    if let Some(elsewhere) = elsewhere {
+        all.extend(elsewhere.questions().await);
+        inbox::sort(&mut all);
+    }
+    Ok(all)
+}
+
+/// The page of tasks at `at`, here and elsewhere. It ends where a list of one of the agents ends.
+pub(super) async fn task_page(
+    scope: &ConsoleScope,
+    elsewhere: Option<&mut Elsewhere>,
+    at: &ConsoleLocation,
+) -> Result<TaskListPage, Problem> {
+    let wanted = at.clone();
+    let mut page = scope.read(move |scope| task_list::page(scope, &wanted)).await?;
+    page.agents = scope.ids().iter().map(ToString::to_string).collect();
+    let Some(elsewhere) = elsewhere else { return Ok(page) };
+    page.agents.extend(elsewhere.names());
+    let search = task_list::filters(scope, at);
+    let (lines, missing_before) = elsewhere.tasks(&at.agent, search, task_list::PAGE).await;
+    page.searched += lines.len();
+    page.lines.extend(lines);
+    page.next = page.next.max(missing_before);
+    page.lines.retain(|line| page.next.is_none_or(|next| line.changed.0 >= next));
+    page.lines.sort_by_key(|line| Reverse(line.changed));
+    Ok(page)
 }
 
 /// A task as its agent reports it.

@@ -4,10 +4,8 @@ use crate::{
     clock::wall_time,
     http::{
         node_state::{HostedAgent, NodeState},
-        routes::{
-            inbox::{OpenQuestion, open_questions},
-            messages::proof_of,
-        },
+        registry_calls::OpenQuestion,
+        routes::{inbox::open_questions, messages::proof_of},
     },
     tasks,
 };
@@ -80,9 +78,15 @@ impl ConsoleScope {
         open_questions(&self.agents, &self.by, !self.is_signed_in())
     }
 
-    /// The viewer, for whom `waiting` questions wait.
-    pub(super) fn viewer(&self, waiting: usize) -> Viewer {
-        Viewer { who: self.by.to_string(), is_signed_in: self.is_signed_in(), now: wall_time(), waiting }
+    /// The viewer, for whom `waiting` questions wait; the agents of these names gave no answer.
+    pub(super) fn viewer(&self, waiting: usize, silent: Vec<String>) -> Viewer {
+        Viewer {
+            who: self.by.to_string(),
+            is_signed_in: self.is_signed_in(),
+            now: wall_time(),
+            waiting,
+            silent,
+        }
     }
 
     /// A task of the viewer: at the agent of this name, or at the first that has it.

@@ -4,7 +4,7 @@ use super::{
     scope::{ConsoleScope, capabilities},
     task_list,
 };
-use crate::http::{node_state::NodeState, routes::inbox::OpenQuestion};
+use crate::http::{node_state::NodeState, registry_calls::OpenQuestion};
 use console::views::{inbox::WaitingQuestion, start::StartData};
 use protocol::problem::Problem;
 

@@ -1,6 +1,11 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
-use super::{board_view, scope::ConsoleScope, space_view, task_list};
+use super::{
+    board_view,
+    elsewhere::{self, Elsewhere},
+    scope::ConsoleScope,
+    space_view, task_list,
+};
 use crate::http::{
     edge::console_cookie,
     events::HEARTBEAT,
@@ -48,7 +53,8 @@ pub(super) async fn get(
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
     let closed = closed(&request, &node);
-    let changes = PageChanges::watch(scope, node.into_inner(), &at).await?;
+    let elsewhere = Elsewhere::of(&request, &node, &scope).await?;
+    let changes = PageChanges::watch(scope, (node.into_inner(), elsewhere), &at).await?;
     let body = stream::unfold((changes, closed), |(mut changes, mut closed)| async {
         let bytes = tokio::select! {
             () = &mut closed => return None,
@@ -179,6 +185,10 @@ impl BoardFeed {
 struct PageChanges {
     scope: ConsoleScope,
     node: Arc<NodeState>,
+    elsewhere: Option<Elsewhere>,
+    /// The address of the page, and what was there elsewhere when it was looked at last.
+    at: ConsoleLocation,
+    there: Vec<String>,
     watches: Vec<PageWatch>,
     board: BoardFeed,
     /// What the agents were when they were looked at last.
@@ -188,7 +198,11 @@ struct PageChanges {
 }
 
 impl PageChanges {
-    async fn watch(scope: ConsoleScope, node: Arc<NodeState>, at: &ConsoleLocation) -> Result<Self, Problem> {
+    async fn watch(
+        scope: ConsoleScope,
+        (node, elsewhere): (Arc<NodeState>, Option<Elsewhere>),
+        at: &ConsoleLocation,
+    ) -> Result<Self, Problem> {
         let mut watches = Vec::new();
         for local in &scope.agents {
             let all = Filter::Below(Key::new(&[local.id.as_str(), "task"]));
@@ -206,7 +220,18 @@ impl PageChanges {
         let watches_agents =
             [ViewName::Agents, ViewName::Agent, ViewName::Mesh, ViewName::Health].contains(&at.view);
         let board = BoardFeed::open(&scope, &node, at).await;
-        Ok(Self { scope, node, watches, board, agents: Vec::new(), watches_agents, is_first: true })
+        Ok(Self {
+            scope,
+            node,
+            elsewhere,
+            at: at.clone(),
+            there: Vec::new(),
+            watches,
+            board,
+            agents: Vec::new(),
+            watches_agents,
+            is_first: true,
+        })
     }
 
     /// The next event, or a heartbeat; `None` at the end.
@@ -214,6 +239,7 @@ impl PageChanges {
         if self.is_first {
             self.is_first = false;
             self.agents = self.look_at_agents();
+            self.there = self.look_elsewhere().await;
             return Some(self.event(&BTreeSet::new()).await);
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
@@ -243,7 +269,8 @@ impl PageChanges {
                     false => select_all(watched).await.0,
                 }
             };
-            let seconds = if self.watches_agents { AGENTS } else { HEARTBEAT * 2 };
+            let looks_often = self.watches_agents || self.elsewhere.is_some();
+            let seconds = if looks_often { AGENTS } else { HEARTBEAT * 2 };
             tokio::select! {
                 changed = stored => return changed,
                 kind = self.board.next() => return Ok(kind),
@@ -254,7 +281,26 @@ impl PageChanges {
                 self.agents = agents;
                 return Ok(ChangeKind::Agents);
             }
+            let there = self.look_elsewhere().await;
+            if there != self.there {
+                self.there = there;
+                return Ok(ChangeKind::Tasks);
+            }
         }
+    }
+
+    /// What of other processes the page shows: the questions there, and of a list of tasks their states.
+    async fn look_elsewhere(&mut self) -> Vec<String> {
+        let Some(elsewhere) = &mut self.elsewhere else { return Vec::new() };
+        let mut there: Vec<_> =
+            elsewhere.questions().await.into_iter().map(|asked| asked.question.id).collect();
+        if self.at.view == ViewName::Tasks {
+            let search = task_list::filters(&self.scope, &self.at);
+            let (lines, _) = elsewhere.tasks(&self.at.agent, search, task_list::PAGE).await;
+            there.extend(lines.iter().map(|line| format!("{} {} {}", line.agent, line.id, line.changed)));
+        }
+        there.sort();
+        there
     }
 
     fn look_at_agents(&self) -> Vec<(String, u32)> {
@@ -266,9 +312,10 @@ impl PageChanges {
         agents.collect()
     }
 
-    async fn event(&self, kinds: &BTreeSet<ChangeKind>) -> Bytes {
+    async fn event(&mut self, kinds: &BTreeSet<ChangeKind>) -> Bytes {
         let of: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
-        let waiting = self.scope.read(ConsoleScope::questions).await.map(|questions| questions.len()).ok();
+        let waiting = elsewhere::questions(&self.scope, self.elsewhere.as_mut()).await;
+        let waiting = waiting.map(|questions| questions.len()).ok();
         Bytes::from(format!("data: {}\n\n", json!({ "of": of, "waiting": waiting })))
     }
 }

@@ -1,6 +1,7 @@
 //! The tasks of a page, by what its address says.
 
 use super::scope::ConsoleScope;
+use crate::clock::wall_time;
 use crate::tasks::search::{FoundTasks, MAX_SEARCHED, TaskCriteria, TaskSearch, search};
 use console::{
     location::ConsoleLocation,
@@ -14,16 +15,12 @@ use protocol::{ids::AgentId, task::Task, time::WallTime};
 use store::Error;
 
 /// The tasks of a page.
-const PAGE: usize = 50;
+pub(super) const PAGE: usize = 50;
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// The page at `at`, without its lists of agents and capabilities.
 pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskListPage, Error> {
-    let criteria = criteria(scope, at);
-    let criteria = match at.before.parse::<i64>() {
-        Ok(before) => criteria.not_after(WallTime(before - 1)),
-        Err(_) => criteria,
-    };
-    let found = found(scope, &at.agent, &criteria, (PAGE, MAX_SEARCHED))?;
+    let found = found(scope, &at.agent, &criteria(scope, at), (PAGE, MAX_SEARCHED))?;
     let (next, searched) = (found.next, found.searched);
     Ok(TaskListPage { lines: lines(found), next, searched, ..TaskListPage::default() })
 }
@@ -60,16 +57,36 @@ pub(super) fn is_shown(scope: &ConsoleScope, task: &Task) -> bool {
 /// The word for all states of ended tasks.
 pub(super) const ENDED: &str = "ended";
 
+/// How long ago `since` is in an address, in days.
+fn days(since: &str) -> Option<i64> {
+    since.strip_suffix('d')?.parse().ok().filter(|days| (1..=3_650).contains(days))
+}
+
 /// The filters of an address; an unknown state is any. Where several agents are shown, a part of a task stands with the whole.
-fn criteria(scope: &ConsoleScope, at: &ConsoleLocation) -> TaskCriteria {
+pub(super) fn filters(scope: &ConsoleScope, at: &ConsoleLocation) -> TaskSearch {
     let requester = match at.requester.as_str() {
-        "" if scope.agents.len() > 1 => scope.by.to_string(),
+        "" if scope.agents.len() != 1 => scope.by.to_string(),
         requester => requester.to_owned(),
     };
     let state = if states(&at.state).is_some() { at.state.clone() } else { String::new() };
-    let (capability, text) = (at.capability.clone(), at.text.clone());
-    let search = TaskSearch { state, capability, requester, text, ..TaskSearch::default() };
-    search.criteria(&scope.by).unwrap_or_default()
+    let since = days(&at.since).map(|days| WallTime(wall_time().0 - days * DAY_MS).to_string());
+    let until = at.before.parse().ok().map(|before: i64| WallTime(before - 1).to_string());
+    TaskSearch {
+        state,
+        requester,
+        capability: at.capability.clone(),
+        waiting_for: at.waiting_for.clone(),
+        space: at.space.clone(),
+        text: at.text.clone(),
+        since: since.unwrap_or_default(),
+        until: until.unwrap_or_default(),
+        min_cost: at.min_cost.clone(),
+        ..TaskSearch::default()
+    }
+}
+
+fn criteria(scope: &ConsoleScope, at: &ConsoleLocation) -> TaskCriteria {
+    filters(scope, at).criteria(&scope.by).unwrap_or_default()
 }
 
 fn found<'a>(

@@ -1,7 +1,9 @@
 //! Collects what a view shows, and renders it.
 
 use super::{
-    agent_views, board_view, chat_view, cost_view, health_view, html,
+    agent_views, board_view, chat_view, cost_view,
+    elsewhere::{self, Elsewhere},
+    health_view, html,
     scope::{ConsoleScope, capabilities},
     session_view, space_view, start_view, task_list, task_view,
 };
@@ -30,8 +32,19 @@ pub(super) async fn get(
     let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
-    let questions = scope.read(ConsoleScope::questions).await?;
-    let viewer = scope.viewer(questions.len());
+    let mut elsewhere = Elsewhere::of(&request, &node, &scope).await?;
+    let questions = elsewhere::questions(&scope, elsewhere.as_mut()).await?;
+    let of_tasks = match at.view {
+        ViewName::Tasks => Some(elsewhere::task_page(&scope, elsewhere.as_mut(), &at).await?),
+        _ => None,
+    };
+    let silent = elsewhere.iter().flat_map(|elsewhere| elsewhere.silent.iter().cloned()).collect();
+    let viewer = scope.viewer(questions.len(), silent);
+    let is_of_one_agent =
+        [ViewName::Task, ViewName::Session, ViewName::Chat, ViewName::Agent].contains(&at.view);
+    if let Some(card) = elsewhere.as_ref().filter(|_| is_of_one_agent).and_then(|all| all.agent(&at.agent)) {
+        return Ok(html(console::views::elsewhere::view(&viewer, &at, &card.endpoint).into_string()));
+    }
     let view = match at.view {
         ViewName::Start => start::view(&viewer, &start_view::data(&scope, &node, questions).await?),
         ViewName::Inbox => {
@@ -39,11 +52,7 @@ pub(super) async fn get(
             inbox::view(&viewer, &items)
         }
         ViewName::Tasks => {
-            let mut page = {
-                let at = at.clone();
-                scope.read(move |scope| task_list::page(scope, &at)).await?
-            };
-            page.agents = scope.ids().iter().map(ToString::to_string).collect();
+            let mut page = of_tasks.unwrap_or_default();
             page.capabilities = capabilities(&node).into_keys().map(|name| name.to_string()).collect();
             tasks::view(&viewer, &at, &page)
         }

@@ -406,7 +406,9 @@ fn verify_signature(
         // A page of its console: it has authenticated the user.
         Some(user) if signer == Principal::Service(MeshService::Registry) => user.clone(),
         Some(user) => {
-            return Err(unauthenticated(&format!("{signer} does not speak for {user}: the registry alone does")));
+            return Err(unauthenticated(&format!(
+                "{signer} does not speak for {user}: the registry alone does"
+            )));
         }
     };
     let holder = match principal == *user {

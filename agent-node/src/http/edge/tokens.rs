@@ -15,13 +15,15 @@ use protocol::{
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
 /// The tokens that a process accepts. Cheap to clone; every clone shares them.
 #[derive(Clone, Default)]
 pub struct IssuedTokens {
     person: Arc<RwLock<Option<PersonPublicKey>>>,
+    /// The person's own key, in the process that made the token.
+    own_person: Arc<OnceLock<PersonKey>>,
     brains: Arc<RwLock<BTreeMap<Digest, AgentId>>>,
     peers: Arc<RwLock<BTreeMap<Digest, AgentId>>>,
 }
@@ -47,6 +49,18 @@ impl RequestTarget<'_> {
 }
 
 impl IssuedTokens {
+    /// Accepts the person with this token, which this process has made.
+    pub fn own_person(&self, token: &str) {
+        let key = PersonKey::of_token(token);
+        self.set_person(key.public());
+        let _ = self.own_person.set(key);
+    }
+
+    /// The key with which `by` approves at the console of this process: the person's, where it is known.
+    pub(in crate::http) fn approves_with(&self, by: &Principal) -> Option<&PersonKey> {
+        self.own_person.get().filter(|_| *by == Principal::local_user())
+    }
+
     /// Accepts the person whose token has this public key, and no other one.
     pub fn set_person(&self, key: PersonPublicKey) {
         *self.person.write().unwrap_or_else(PoisonError::into_inner) = Some(key);

@@ -1,7 +1,10 @@
 //! `GET /a2a/inbox`: the questions of this node's agents that wait for the caller.
 
 use super::person_token::is_persons;
-use crate::http::node_state::{HostedAgent, NodeState};
+use crate::http::{
+    node_state::{HostedAgent, NodeState},
+    registry_calls::OpenQuestion,
+};
 use actix_web::{HttpRequest, HttpResponse, web};
 use engine::{
     content,
@@ -9,31 +12,16 @@ use engine::{
 };
 use patterns::session::is_confidential;
 use protocol::{
-    ids::{AgentId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
-    question::Question,
     task::TaskState,
-    time::WallTime,
 };
-use serde::Serialize;
 use serde_json::json;
 use store::Error;
 use transport::refusal::Refusal;
 
 /// The most tasks of each agent and state that are looked at.
 const MAX_TASKS: usize = 200;
-
-/// An open question, with the task that asks it.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::http) struct OpenQuestion {
-    pub(in crate::http) agent_id: AgentId,
-    pub(in crate::http) task_id: TaskId,
-    pub(in crate::http) description: String,
-    pub(in crate::http) since: WallTime,
-    pub(in crate::http) question: Question,
-}
 
 /// The states of a task that may have open questions.
 const OPEN: [TaskState; 3] = [TaskState::InputRequired, TaskState::AuthRequired, TaskState::Working];
@@ -60,9 +48,14 @@ pub(in crate::http) fn open_questions(
 ) -> Result<Vec<OpenQuestion>, Error> {
     let each = agents.iter().map(|local| questions(local, by, is_unproven));
     let mut items: Vec<_> = each.collect::<Result<Vec<_>, Error>>()?.into_iter().flatten().collect();
+    sort(&mut items);
+    Ok(items)
+}
+
+/// Those that expire first before the others.
+pub(in crate::http) fn sort(items: &mut [OpenQuestion]) {
     let expires = |item: &OpenQuestion| item.question.expires_at;
     items.sort_by_key(|item| (expires(item).is_none(), expires(item), item.since));
-    Ok(items)
 }
 
 /// The open questions of the tasks that `by` has requested from an agent. Who has not proven to be a person is not shown those of

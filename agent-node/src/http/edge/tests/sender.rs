@@ -106,7 +106,11 @@ fn the_registry_alone_speaks_for_a_user_that_it_names_in_its_signature() {
     for user in ["user:local", "user:alice"] {
         assert_eq!(post(&server, &headers("registry", user)).json()["who"], user);
         let other = headers("registry", user).replace("acts-for=\"user:", "acts-for=\"user:x");
-        assert_eq!(post(&server, &other).refusal(), refused(401, "unauthenticated"), "the signature covers it");
+        assert_eq!(
+            post(&server, &other).refusal(),
+            refused(401, "unauthenticated"),
+            "the signature covers it"
+        );
         assert_eq!(post(&server, &headers("planner-01", user)).refusal(), refused(401, "unauthenticated"));
     }
     for nobody in ["agent:planner-01", "service:board"] {

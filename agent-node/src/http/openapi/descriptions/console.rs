@@ -25,7 +25,20 @@ impl Description {
             "start", "inbox", "tasks", "task", "chat", "sessions", "session", "board", "space", "agents", "mesh", "agent", "cost",
             "health",
         ] });
-        let texts = ["id", "agent", "state", "capability", "requester", "text", "kind", "since", "before"];
+        let texts = [
+            "id",
+            "agent",
+            "state",
+            "capability",
+            "requester",
+            "text",
+            "waiting_for",
+            "space",
+            "min_cost",
+            "kind",
+            "since",
+            "before",
+        ];
         texts.into_iter().fold(self.query("view", views), |description, name| {
             description.query(name, json!({ "type": "string" }))
         })
@@ -64,7 +77,10 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             of("Says something in a chat.").takes_form(&["context", "text"], &["agent"]).done()
         }
         ("POST", "/console/answer") => of("Answers a question of a task.")
-            .takes_form(&["task", "question"], &["agent", "text", "choice", "decision", "reason"])
+            .takes_form(
+                &["task", "question"],
+                &["agent", "text", "choice", "decision", "reason", "arguments"],
+            )
             .done(),
         ("POST", "/console/entry") => {
             of("Merges, rejects, archives, withdraws or accepts an entry of a space.")
@@ -74,6 +90,11 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("POST", "/console/steer") => of("Steers a session by a directive.")
             .takes_form(&["task", "verb"], &["agent", "stage", "seat", "text"])
             .done(),
+        ("POST", "/console/elsewhere") => {
+            of("Goes to a page of the console of an agent in another process, signed in there.")
+                .takes_form(&["agent"], &["to"])
+                .done()
+        }
         ("POST", "/console/cancel") => of("Ends a task.").takes_form(&["task"], &["agent", "reason"]).done(),
         ("POST", "/console/retry") => {
             of("Sends a task again, as a new one that names it.").takes_form(&["task"], &["agent"]).done()
