@@ -277,7 +277,7 @@ fn rounded(cost: f64) -> String {
 
 /// The open tasks of the agents, each once, and who could not be asked.
 async fn open_tasks(client: &MeshClient, endpoints: &[AgentEndpoint]) -> (Vec<OpenTaskLine>, Vec<String>) {
-    let limit = TaskSearch { limit: MOST_TASKS.to_string(), ..TaskSearch::default() };
+    let limit = TaskSearch::newest(MOST_TASKS);
     let open = TaskSearch { state: "open".to_owned(), ..limit.clone() };
     let (mut tasks, mut failed) = (Vec::new(), Vec::new());
     for (endpoint, answer) in endpoints::get_each(client, endpoints, &list_path(&open)).await {
