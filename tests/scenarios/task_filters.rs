@@ -22,6 +22,7 @@ agents:
 const SCRIPT: &str = "
 turns:
   - { when: { contains: hang }, hang: true }
+  - { when: { contains: Greet }, say: [{ type: artifact, name: hello.txt, text: hello }], end: { done: said } }
   - { when: { contains: break }, end: { failed: it broke } }
   - { when: { contains: give it away, turn: 1 }, say: [{ type: delegate, id: d, to: asker-01, description: paint it }] }
   - { end: { done: all is well } }
@@ -138,6 +139,11 @@ async fn every_filter_selects_in_the_list_and_at_the_route() {
     let front = mesh.agent("front-01");
     let list = get(&format!("{}/a2a/tasks?state=failed&text=BREAK", front.url)).await;
     assert_eq!(list["tasks"].as_array().map(Vec::len), Some(1), "{list}");
+    let artifacts = async |query: &str| {
+        let list = get(&format!("{}/a2a/tasks?text=greet{query}", front.url)).await;
+        list["tasks"][0]["artifacts"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!((artifacts("").await, artifacts("&includeArtifacts=false").await), (1, 0));
     for (query, field) in [("state=odd", "state"), ("since=soon", "since"), ("minCost=much", "minCost")] {
         let answer = call(Method::GET, &format!("{}/a2a/tasks?{query}", front.url), None).await;
         assert_eq!(refusal(&answer), (400, "invalid_field".to_owned()), "{query}: {answer:?}");
@@ -175,7 +181,8 @@ async fn a_watched_list_has_a_line_for_each_change() {
     assert_eq!(code, 0, "{errors}");
     watched.prints(&["t-3", "canceled"]).await;
     as_json.prints(&["t-3", "TASK_STATE_CANCELED"]).await;
-    let again = mesh.as_person(&["ask", "--no-wait", "--task-id", "t-5", "hang on"]).await;
+    let again =
+        mesh.as_person(&["ask", "--no-wait", "--to", "front-01", "--task-id", "t-5", "hang on"]).await;
     assert_eq!(again.0, 0, "{again:?}");
     watched.prints(&["t-5", "working"]).await;
     terminal.shows("t-5").await;

@@ -43,7 +43,7 @@ pub(super) async fn find(
     };
     // The newest task is one that the caller has requested, no part of one that an agent has.
     let requester = if task == "-" { ME.to_owned() } else { String::new() };
-    let search = TaskSearch { limit: MOST_LISTED.to_string(), requester, ..TaskSearch::default() };
+    let search = TaskSearch { requester, ..TaskSearch::newest(MOST_LISTED) };
     let listed = accountable(client, endpoints, &search).await.unwrap_or_default();
     let named = listed.iter().map(|(_, task)| task);
     let named: Vec<_> = match task {
@@ -94,8 +94,7 @@ pub(super) async fn with_accountable(
             best.insert(id, (agent, task));
         }
     }
-    let all = TaskSearch { limit: search.limit.clone(), ..TaskSearch::default() };
-    if *search == all {
+    if search.selects_all() {
         return best.into_values().collect();
     }
     // The accountable agent may have one that the filters do not select.

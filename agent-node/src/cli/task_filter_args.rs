@@ -67,7 +67,6 @@ impl TaskFilterArgs {
     pub(super) fn search(&self, limit: usize) -> TaskSearch {
         let text = |given: &Option<String>| given.clone().unwrap_or_default();
         TaskSearch {
-            limit: limit.to_string(),
             state: text(&self.state),
             capability: text(&self.capability),
             waiting_for: text(&self.waiting_for),
@@ -77,6 +76,7 @@ impl TaskFilterArgs {
             since: self.since.map(|since| since.to_string()).unwrap_or_default(),
             until: self.until.map(|until| until.to_string()).unwrap_or_default(),
             min_cost: self.min_cost.map(|cost| cost.to_string()).unwrap_or_default(),
+            ..TaskSearch::newest(limit)
         }
     }
 
@@ -88,7 +88,7 @@ impl TaskFilterArgs {
 
     /// Whether nothing is left out.
     pub(super) fn selects_all(&self) -> bool {
-        self.agent.is_none() && self.search(0) == Self::default().search(0)
+        self.agent.is_none() && self.search(0).selects_all()
     }
 }
 
@@ -101,12 +101,11 @@ mod tests {
         let terms = ["state=open", "text=a = b", "min-cost=0.5", "waiting-for=person"].map(str::to_owned);
         let search = TaskFilterArgs::of_terms(&terms).unwrap().search(7);
         let expected = TaskSearch {
-            limit: "7".to_owned(),
             state: "open".to_owned(),
             text: "a = b".to_owned(),
             min_cost: "0.5".to_owned(),
             waiting_for: "person".to_owned(),
-            ..TaskSearch::default()
+            ..TaskSearch::newest(7)
         };
         assert_eq!(search, expected);
         for (term, named) in

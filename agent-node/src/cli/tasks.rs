@@ -118,7 +118,7 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
                 }
                 None if common.json => output::json(&found),
                 None => {
-                    let search = TaskSearch { limit: MOST_PARTS.to_string(), ..TaskSearch::default() };
+                    let search = TaskSearch::newest(MOST_PARTS);
                     let tasks = accountable(&client, &endpoints, &search).await.unwrap_or_default();
                     show(&found, &task_tree::lines(&task, &tasks))?;
                     if is_session(&found) {

@@ -38,6 +38,9 @@ pub struct TaskSearch {
     /// The most tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
+    /// Whether the tasks have their artifacts, as they have if it is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_artifacts: Option<bool>,
     /// A group of states, such as `open`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub state: String,
@@ -86,9 +89,15 @@ pub struct TaskCriteria {
 }
 
 impl TaskSearch {
-    /// The newest tasks, at most `limit`.
+    /// The newest tasks, at most `limit`, without their artifacts.
     pub fn newest(limit: usize) -> Self {
-        Self { limit: Some(limit.to_string()), ..Self::default() }
+        Self { limit: Some(limit.to_string()), include_artifacts: Some(false), ..Self::default() }
+    }
+
+    /// Whether no filter is set.
+    pub fn selects_all(&self) -> bool {
+        let (limit, include_artifacts) = (self.limit.clone(), self.include_artifacts);
+        *self == Self { limit, include_artifacts, ..Self::default() }
     }
 
     /// The filters of a list for `by`. Fails with the member that is invalid.
@@ -211,7 +220,7 @@ pub fn search<'a>(
     Ok(found)
 }
 
-/// The newest `limit` tasks of `me` that `viewer` is shown, with their artifacts, the latest status first.
+/// The newest `limit` tasks of `me` that `viewer` is shown, the latest status first.
 pub fn list(
     store: &dyn Store,
     me: &AgentId,
@@ -220,8 +229,9 @@ pub fn list(
     limit: usize,
 ) -> Result<Vec<Task>, Error> {
     let found = search([(me, store)].into_iter(), viewer, criteria, (limit, MAX_SEARCHED))?;
-    let rows = found.rows.into_iter().take(limit);
-    rows.map(|(_, row)| Ok(with_artifacts(store, me, row, Revision::MAX)?.task)).collect()
+    let has_artifacts = criteria.search.include_artifacts.unwrap_or(true);
+    let shown = |row| if has_artifacts { with_artifacts(store, me, row, Revision::MAX) } else { Ok(row) };
+    found.rows.into_iter().take(limit).map(|(_, row)| Ok(shown(row)?.task)).collect()
 }
 
 #[cfg(test)]

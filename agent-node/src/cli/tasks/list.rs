@@ -46,8 +46,8 @@ pub(super) struct TaskListArgs {
 }
 
 impl TaskListArgs {
-    fn search(&self) -> TaskSearch {
-        self.filter.search(usize::from(self.limit))
+    fn search(&self, has_artifacts: bool) -> TaskSearch {
+        TaskSearch { include_artifacts: Some(has_artifacts), ..self.filter.search(usize::from(self.limit)) }
     }
 
     /// The level in the tree and the place of each of `tasks`, in the order in which they are shown.
@@ -89,9 +89,10 @@ pub(super) async fn list(
         output::note(&format!("mesh: {gone}; their tasks are not listed"));
     }
     let endpoints = args.filter.select(endpoints);
+    let search = args.search(common.json);
     let mut tasks = match args.all {
-        true => listed(client, &endpoints, &args.search()).await?,
-        false => accountable(client, &endpoints, &args.search()).await?,
+        true => listed(client, &endpoints, &search).await?,
+        false => accountable(client, &endpoints, &search).await?,
     };
     sort(&mut tasks);
     if common.json {
@@ -162,7 +163,7 @@ async fn watch(
     at: &AtArgs,
     args: &TaskListArgs,
 ) -> Result<(), CliError> {
-    let search = args.search();
+    let search = args.search(false);
     let mut before = BTreeSet::new();
     live_view::follow(async || {
         let endpoints = args.filter.select(at.endpoints(client).await?);

@@ -102,6 +102,8 @@ pub(super) struct OpenTaskLine {
 /// What one process says of itself and of its agents.
 struct ProcessAnswer {
     base: String,
+    /// The agent by whose address it was found, if by one.
+    agent: Option<String>,
     /// A snapshot of each of its agents.
     snapshots: Value,
     readiness: Result<Readiness, CliError>,
@@ -277,7 +279,7 @@ fn rounded(cost: f64) -> String {
 
 /// The open tasks of the agents, each once, and who could not be asked.
 async fn open_tasks(client: &MeshClient, endpoints: &[AgentEndpoint]) -> (Vec<OpenTaskLine>, Vec<String>) {
-    let limit = TaskSearch { limit: MOST_TASKS.to_string(), ..TaskSearch::default() };
+    let limit = TaskSearch::newest(MOST_TASKS);
     let open = TaskSearch { state: "open".to_owned(), ..limit.clone() };
     let (mut tasks, mut failed) = (Vec::new(), Vec::new());
     for (endpoint, answer) in endpoints::get_each(client, endpoints, &list_path(&open)).await {
@@ -340,7 +342,7 @@ async fn processes(
         let snapshots = state["agents"].clone();
         told.extend(snapshots.as_object().into_iter().flat_map(|agents| agents.keys().cloned()));
         let tells_all = snapshots.is_object() || !is_there;
-        answers.push(ProcessAnswer { base, snapshots, readiness });
+        answers.push(ProcessAnswer { base, agent: agent.map(str::to_owned), snapshots, readiness });
         // Who is shown no snapshots by one process is shown none by the others.
         if !tells_all {
             break;
@@ -362,13 +364,17 @@ impl ProcessAnswer {
                 }));
                 problems.extend(readiness.damaged.iter().map(|what| format!("{base}: {what}")));
             }
+            // The list of its tasks fails, too.
+            Err(_) if self.agent.is_some() => {}
             Err(failure) => problems.push(format!("{base}: {}", failure.message)),
         }
     }
 
     /// What is wrong with an agent, as the process says.
     fn trouble(&self, agent: &str) -> Option<String> {
-        let readiness = self.readiness.as_ref().ok()?;
+        let Ok(readiness) = &self.readiness else {
+            return (self.agent.as_deref() == Some(agent)).then(|| "no answer".to_owned());
+        };
         let failed = readiness.checks.get(&format!("agent {agent}")).filter(|check| !check.ok);
         let failed = failed.map(|check| check.why.clone().unwrap_or_else(|| "down".to_owned()));
         let parked = readiness.parked.get(agent).and_then(Value::as_object).map(|parked| {

@@ -105,6 +105,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .query("since", json!({ "type": "string", "format": "date-time" }))
             .query("until", json!({ "type": "string", "format": "date-time" }))
             .query("minCost", json!({ "type": "number" }))
+            .query("includeArtifacts", json!({ "type": "boolean" }))
             .answers(200, &["agentId", "tasks"]),
         ("GET", "/a2a/tasks/{id}") => of("Shows a task.").answers(200, &["id", "status"]),
         ("GET", "/a2a/tasks/{id}/events") => of("Follows a task.").streams().done(),

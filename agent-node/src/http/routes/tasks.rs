@@ -98,13 +98,14 @@ pub async fn list(
     query: web::Query<TaskSearch>,
 ) -> Result<HttpResponse, Refusal> {
     let local = node.default_agent(&request)?;
-    let limit =
-        match query.limit.as_str() {
-            "" => 50,
-            limit => limit.parse().ok().filter(|limit| (1..=MAX_TASKS).contains(limit)).ok_or_else(|| {
+    let limit = match &query.limit {
+        None => 50,
+        Some(limit) => {
+            limit.parse().ok().filter(|limit| (1..=MAX_TASKS).contains(limit)).ok_or_else(|| {
                 Problem::new(Reason::InvalidField, format!("limit must be 1 to {MAX_TASKS}"))
-            })?,
-        };
+            })?
+        }
+    };
     let (local, by, proof) = (local.clone(), by.into_inner(), proof_of(&request));
     let criteria = query.into_inner().criteria(&by)?;
     let id = local.id.clone();
