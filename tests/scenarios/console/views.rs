@@ -150,7 +150,7 @@ const METER: &str = r#"
 import json, sys
 used = int(json.loads(sys.stdin.readline())["task"]["description"])
 print(json.dumps({"type": "usage", "model": "m", "inputTokens": used, "outputTokens": 0, "cost": used / 100}))
-print(json.dumps({"type": "artifact", "name": "line", "text": "long " * 210000}))
+print(json.dumps({"type": "artifact", "name": "line", "text": "long " * 190000}))
 print(json.dumps({"type": "done", "message": "used"}))
 "#;
 
@@ -180,7 +180,7 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
     let shown = dig(&person, "1200").await;
     assert!(
         shown.contains("more bytes are not shown") && shown.len() < 1_000_000,
-        "a line of a megabyte is cut"
+        "a line of nearly a megabyte is cut"
     );
     dig(&alice, "7").await;
     for kind in ["agent", "capability", "requester", "task", "day"] {
@@ -207,7 +207,7 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
     assert!(!hers.contains("At the moment") && hers.contains("of its last 1 task "), "{hers}");
     assert_eq!(person.get("console/view?view=agent&agent=nobody").await.status, 404);
     let health = person.view("view=health").await;
-    for part in ["keepTasksMs", "14 d 0 h", "Store", "four fifths of", env!("CARGO_PKG_VERSION")] {
+    for part in ["keepTasksMs", "14 d<", "Store", "four fifths of", env!("CARGO_PKG_VERSION")] {
         assert!(health.contains(part), "{part}: {health}");
     }
     let hers = alice.view("view=health").await;

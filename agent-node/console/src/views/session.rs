@@ -67,10 +67,7 @@ fn holder(seat: &Value) -> String {
     match (seat["agent"].as_str().or(seat["who"].as_str()), &seat["who"]) {
         (Some(agent), _) => agent.to_owned(),
         (None, Value::Object(kinds)) => {
-            let named = kinds.iter().map(|(kind, of)| match of.as_str() {
-                Some(name) => format!("{kind} {name}"),
-                None => kind.clone(),
-            });
+            let named = kinds.iter().filter_map(|(kind, of)| Some(format!("{kind} {}", of.as_str()?)));
             named.collect::<Vec<_>>().join(", ")
         }
         _ => "\u{2013}".to_owned(),
@@ -201,8 +198,8 @@ fn seat_row(seat: &Value) -> Markup {
     let state = word(seat, "state");
     html! {
         tr {
-            td { (brief(word(seat, "seat"), 60)) @if let Some(role) = seat["as"].as_str() { span.small.muted { " " (brief(role, 20)) } } }
-            td { (brief(&holder(seat), 60)) }
+            td.nowrap { (brief(word(seat, "seat"), 60)) @if let Some(role) = seat["as"].as_str() { span.small.muted { " " (brief(role, 20)) } } }
+            td.nowrap { (brief(&holder(seat), 60)) }
             td {
                 (mark(tone(state), state))
                 @if seat["reachable"] == false { " " (mark(StateTone::Bad, "not reachable")) }
