@@ -145,6 +145,28 @@ async fn a_session_is_steered_by_its_person_and_hidden_from_others() {
     .await;
 }
 
+#[tokio::test]
+async fn a_task_that_waits_for_its_agent_is_drawn_as_waiting() {
+    let dir = crate::harness::directory();
+    let hold = file(dir.path(), "hold", "");
+    let wait = "read -r turn; while [ -e \"$1\" ]; do sleep 0.02; done; echo '{\"type\":\"done\"}'";
+    let script = file(dir.path(), "wait.sh", wait);
+    let brain = format!("{{ exec: [sh, '{}', '{}'] }}", script.display(), hold.display());
+    let mesh =
+        Process::up(&format!("agents: [{{ agent: slow-01, open: true, skills: [slow], brain: {brain} }}]"))
+            .await;
+    let page = Page::of_link(&link(&mesh, &["slow-01"]).await).await;
+    let ((first, at_work), (second, waits)) = (page.send("first").await, page.send("second").await);
+    let slow = mesh.agent("slow-01");
+    slow.task_in(&first, &["working"]).await;
+    assert!(!page.view(&at_work).await.contains("span queued"));
+    let shown = page.view(&waits).await;
+    assert!(shown.contains("span queued") && shown.contains("waits for a free place"), "{shown}");
+    std::fs::remove_file(&hold).unwrap();
+    slow.task_in(&second, &["completed"]).await;
+    assert!(!page.view(&waits).await.contains("span queued"));
+}
+
 /// Uses as many tokens as its request says.
 const METER: &str = r#"
 import json, sys

@@ -118,7 +118,7 @@ fn shown(name: &str, value: &Value) -> String {
 pub fn bytes(number: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| number >= *unit) {
-        Some((unit, name)) if number % unit == 0 => format!("{} {name}", number / unit),
+        Some((unit, name)) if number.is_multiple_of(unit) => format!("{} {name}", number / unit),
         Some((unit, name)) => format!("{:.1} {name}", number as f64 / unit as f64),
         None => format!("{number} bytes"),
     }

@@ -211,7 +211,7 @@ fn seat_row(seat: &Value) -> Markup {
 }
 
 /// What was said, by who was meant to hear it.
-struct Audience<'a> {
+struct SpeechAudience<'a> {
     /// The stage, and its iteration if it is not the first.
     stage: String,
     /// Who talked alone; empty for all.
@@ -220,10 +220,10 @@ struct Audience<'a> {
 }
 
 /// The artifacts that are words of a session, by audience, in the order in which each began.
-fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<Audience<'a>> {
+fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<SpeechAudience<'a>> {
     let closed: Vec<&str> =
         stages.iter().filter(|stage| !is_open(stage)).map(|stage| word(stage, "stage")).collect();
-    let mut all: Vec<Audience<'a>> = Vec::new();
+    let mut all: Vec<SpeechAudience<'a>> = Vec::new();
     for artifact in &data.task.artifacts {
         let Some(about) = artifact.metadata.get(SESSION).filter(|about| about["from"].is_string()) else {
             continue;
@@ -243,7 +243,7 @@ fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<Audience<'a
         members.dedup();
         match all.iter_mut().find(|known| known.stage == stage && known.members == members) {
             Some(known) => known.said.push((artifact, about)),
-            None => all.push(Audience { stage, members, said: vec![(artifact, about)] }),
+            None => all.push(SpeechAudience { stage, members, said: vec![(artifact, about)] }),
         }
     }
     all
