@@ -40,7 +40,7 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
     // A label is as wide as two columns.
     let every = columns.len().div_ceil(10).max(2);
     html! {
-        div.scroll tabindex="0" role="region" aria-label=(label) {
+        div.scroll.from-end tabindex="0" role="region" aria-label=(label) {
             svg.chart viewBox=(format!("0 0 {width:.0} 124")) width=(format!("{width:.0}")) height="124" role="img" aria-label={ (label) ". " (spoken.join(", ")) } {
                 @for (at, column) in columns.iter().enumerate() {
                     @let height = (column.value / most * HEIGHT).max(if column.value > 0.0 { 1.5 } else { 0.0 });

@@ -40,12 +40,16 @@ pub fn clock(at: WallTime) -> Markup {
 /// A duration in at most two units.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
+    let two = |(large, one): (u64, &str), (small, other): (u64, &str)| match small {
+        0 => format!("{large} {one}"),
+        _ => format!("{large} {one} {small} {other}"),
+    };
     match time.as_millis() {
         ms @ 0..1_000 => format!("{ms} ms"),
         ms @ 1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
-        60_000..3_600_000 => format!("{} min {} s", seconds / 60, seconds % 60),
-        3_600_000..86_400_000 => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{} d {} h", seconds / 86_400, seconds / 3_600 % 24),
+        60_000..3_600_000 => two((seconds / 60, "min"), (seconds % 60, "s")),
+        3_600_000..86_400_000 => two((seconds / 3_600, "h"), (seconds / 60 % 60, "min")),
+        _ => two((seconds / 86_400, "d"), (seconds / 3_600 % 24, "h")),
     }
 }
 
@@ -72,8 +76,13 @@ mod tests {
         {
             assert_eq!(ago(Duration::from_millis(ms)), text);
         }
-        for (ms, text) in [(999, "999 ms"), (1_500, "1.5 s"), (61_000, "1 min 1 s"), (7_260_000, "2 h 1 min")]
-        {
+        for (ms, text) in [
+            (999, "999 ms"),
+            (1_500, "1.5 s"),
+            (61_000, "1 min 1 s"),
+            (7_260_000, "2 h 1 min"),
+            (86_400_000, "1 d"),
+        ] {
             assert_eq!(duration(Duration::from_millis(ms)), text);
         }
         assert_eq!([counted(1, "node"), counted(1_000, "node")], ["1 node", "1\u{202f}000 nodes"]);

@@ -31,7 +31,7 @@ pub struct ClaimLine {
 
 /// What the page knows.
 #[derive(Debug, Clone, Default)]
-pub struct BoardData {
+pub struct BoardPage {
     /// The newest first.
     pub signals: Vec<SignalRecord>,
     /// The revision before which the next page goes on.
@@ -48,7 +48,7 @@ pub struct BoardData {
 }
 
 /// The view.
-pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &BoardData) -> Markup {
+pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &BoardPage) -> Markup {
     let live = if at.before.is_empty() { "signals" } else { "" };
     let all = ConsoleLocation::of(ViewName::Board);
     viewer.view(
@@ -88,7 +88,7 @@ pub(super) fn elsewhere(place: &str) -> Markup {
     }
 }
 
-fn signals(viewer: &Viewer, at: &ConsoleLocation, data: &BoardData) -> Markup {
+fn signals(viewer: &Viewer, at: &ConsoleLocation, data: &BoardPage) -> Markup {
     html! {
         section.card {
             header { h2 { "Signals" } span.small.muted { @if at.before.is_empty() { "live" } @else { "as of then" } } }
@@ -141,7 +141,7 @@ fn signal(viewer: &Viewer, record: &SignalRecord) -> Markup {
     }
 }
 
-fn spaces(data: &BoardData) -> Markup {
+fn spaces(data: &BoardPage) -> Markup {
     html! {
         section.card {
             header { h2 { "Spaces" } span.small.muted { "what teams know" } }
@@ -159,7 +159,7 @@ fn spaces(data: &BoardData) -> Markup {
     }
 }
 
-fn claims(data: &BoardData) -> Markup {
+fn claims(data: &BoardPage) -> Markup {
     html! {
         section.card {
             header { h2 { "Claims" } span.small.muted { "of the tasks that are shown" } }
@@ -201,10 +201,10 @@ mod tests {
             "revision": 7, "id": "s", "type": "help.needed", "from": "a-1", "taskId": "t-1", "at": "2026-11-29T20:00:00Z",
             "subject": "<script>\u{202e}", "refs": { "<img onerror=x>": "\u{1b}[31m" },
         });
-        let data = BoardData {
+        let data = BoardPage {
             signals: vec![serde_json::from_value(signal).unwrap_or_else(|error| panic!("{error}"))],
             next: Some(3),
-            ..BoardData::default()
+            ..BoardPage::default()
         };
         let at = ConsoleLocation { text: "x".to_owned(), ..ConsoleLocation::of(ViewName::Board) };
         let shown = view(&viewer, &at, &data).into_string();
@@ -212,7 +212,7 @@ mod tests {
             assert!(!shown.contains(code), "{code:?}: {shown}");
         }
         assert!(shown.contains("before=3") && shown.contains("view=task&amp;id=t-1"), "{shown}");
-        let data = BoardData { elsewhere: Some("http://board:8000".to_owned()), ..data };
+        let data = BoardPage { elsewhere: Some("http://board:8000".to_owned()), ..data };
         let shown = view(&viewer, &at, &data).into_string();
         assert!(shown.contains("http://board:8000/?view=board") && !shown.contains("help.needed"), "{shown}");
     }

@@ -114,14 +114,14 @@ fn by_key(label: &str, key: &str, lines: &[CostLine]) -> Markup {
             } @else {
                 div.scroll tabindex="0" role="region" aria-label={ "Costs by " (label.to_lowercase()) } {
                     table {
-                        thead { tr { th { (label) } th.num { "Tasks" } th.num { "Tokens" } th { span.sr-only { "Share" } } th.num { "Cost" } } }
+                        thead { tr { th { (label) } th.num { "Tasks" } th.num { "Tokens" } th.hide-narrow { span.sr-only { "Share" } } th.num { "Cost" } } }
                         tbody {
                             @for line in lines.iter().take(200) {
                                 tr data-key={ "cost-" (line.key) } {
-                                    td { @if key == "task" && line.key != "-" { a.mono href=(ConsoleLocation::task("", &line.key).href()) { (brief(&line.key, 60)) } } @else { (brief(&line.key, 80)) } }
+                                    td.nowrap { @if key == "task" && line.key != "-" { a.mono href=(ConsoleLocation::task("", &line.key).href()) { (brief(&line.key, 60)) } } @else { (brief(&line.key, 80)) } }
                                     td.num { (times::count(line.amount.tasks)) }
                                     td.num { (times::count(line.amount.tokens)) }
-                                    td { (chart::meter(line.amount.tokens as f64 / most, StateTone::Busy)) }
+                                    td.hide-narrow { (chart::meter(line.amount.tokens as f64 / most, StateTone::Busy)) }
                                     td.num { (money(&line.amount)) @if line.amount.unpriced_tokens > 0 { span.small.muted { " + " (times::count(line.amount.unpriced_tokens)) " tokens without a price" } } }
                                 }
                             }

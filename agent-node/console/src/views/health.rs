@@ -51,7 +51,7 @@ pub fn view(viewer: &Viewer, data: &HealthData) -> Markup {
                 }
             }
             div.columns {
-                div.stack { (checks(&data.checks)) (values("Limits", "key of `mesh.limits`", &limits)) }
+                div.stack { (checks(&data.checks)) (values("Limits", &limits)) }
                 div.stack {
                     @for (heading, figures) in &data.parts {
                         section.card {
@@ -59,7 +59,7 @@ pub fn view(viewer: &Viewer, data: &HealthData) -> Markup {
                             div.body { dl.facts { @for (name, value) in figures { dt { (VisibleText(name)) } dd { (VisibleText(value)) } } } }
                         }
                     }
-                    (values("Retention", "key of `mesh.limits`", &kept))
+                    (values("Retention", &kept))
                 }
             }
         },
@@ -89,10 +89,10 @@ fn checks(checks: &[HealthCheck]) -> Markup {
     }
 }
 
-fn values(heading: &str, note: &str, limits: &[(&String, &Value)]) -> Markup {
+fn values(heading: &str, limits: &[(&String, &Value)]) -> Markup {
     html! {
         section.card {
-            header { h2 { (heading) } span.small.muted { (note) } }
+            header { h2 { (heading) } span.small.muted { "keys of " code { "mesh.limits" } } }
             div.scroll tabindex="0" role="region" aria-label=(heading) {
                 table {
                     thead { tr { th { "Name" } th.num { "Value" } } }
@@ -118,7 +118,7 @@ fn shown(name: &str, value: &Value) -> String {
 pub fn bytes(number: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| number >= *unit) {
-        Some((unit, name)) if number % unit == 0 => format!("{} {name}", number / unit),
+        Some((unit, name)) if number.is_multiple_of(unit) => format!("{} {name}", number / unit),
         Some((unit, name)) => format!("{:.1} {name}", number as f64 / unit as f64),
         None => format!("{number} bytes"),
     }

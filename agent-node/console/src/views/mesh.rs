@@ -104,7 +104,7 @@ fn tile(agent: &AgentLine, x: usize, y: usize, size: &TileSize) -> Markup {
             @if size.has_text {
                 circle class=(tone.class()) cx=(x + 15) cy=(y + 19) r="4.5" {}
                 text.name x=(x + 26) y=(y + 23) { (brief(&agent.id, 19)) }
-                text.note x=(x + 12) y=(y + 41) { (word) ", " (agent.running) " of " (agent.places) }
+                text.note x=(x + 12) y=(y + 41) { (word) ", " (agent.running) " of " (agent.places) @if let Some(queued) = agent.queued.filter(|queued| *queued > 0) { ", " (queued) " wait" } }
                 rect.track x=(x + 12) y=(y + 47) width=(whole) height="4" rx="2" {}
                 rect.load x=(x + 12) y=(y + 47) width=(share) height="4" rx="2" {}
             }

@@ -67,10 +67,7 @@ fn holder(seat: &Value) -> String {
     match (seat["agent"].as_str().or(seat["who"].as_str()), &seat["who"]) {
         (Some(agent), _) => agent.to_owned(),
         (None, Value::Object(kinds)) => {
-            let named = kinds.iter().map(|(kind, of)| match of.as_str() {
-                Some(name) => format!("{kind} {name}"),
-                None => kind.clone(),
-            });
+            let named = kinds.iter().filter_map(|(kind, of)| Some(format!("{kind} {}", of.as_str()?)));
             named.collect::<Vec<_>>().join(", ")
         }
         _ => "\u{2013}".to_owned(),
@@ -201,8 +198,8 @@ fn seat_row(seat: &Value) -> Markup {
     let state = word(seat, "state");
     html! {
         tr {
-            td { (brief(word(seat, "seat"), 60)) @if let Some(role) = seat["as"].as_str() { span.small.muted { " " (brief(role, 20)) } } }
-            td { (brief(&holder(seat), 60)) }
+            td.nowrap { (brief(word(seat, "seat"), 60)) @if let Some(role) = seat["as"].as_str() { span.small.muted { " " (brief(role, 20)) } } }
+            td.nowrap { (brief(&holder(seat), 60)) }
             td {
                 (mark(tone(state), state))
                 @if seat["reachable"] == false { " " (mark(StateTone::Bad, "not reachable")) }
@@ -214,7 +211,7 @@ fn seat_row(seat: &Value) -> Markup {
 }
 
 /// What was said, by who was meant to hear it.
-struct Audience<'a> {
+struct SpeechAudience<'a> {
     /// The stage, and its iteration if it is not the first.
     stage: String,
     /// Who talked alone; empty for all.
@@ -223,10 +220,10 @@ struct Audience<'a> {
 }
 
 /// The artifacts that are words of a session, by audience, in the order in which each began.
-fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<Audience<'a>> {
+fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<SpeechAudience<'a>> {
     let closed: Vec<&str> =
         stages.iter().filter(|stage| !is_open(stage)).map(|stage| word(stage, "stage")).collect();
-    let mut all: Vec<Audience<'a>> = Vec::new();
+    let mut all: Vec<SpeechAudience<'a>> = Vec::new();
     for artifact in &data.task.artifacts {
         let Some(about) = artifact.metadata.get(SESSION).filter(|about| about["from"].is_string()) else {
             continue;
@@ -246,7 +243,7 @@ fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<Audience<'a
         members.dedup();
         match all.iter_mut().find(|known| known.stage == stage && known.members == members) {
             Some(known) => known.said.push((artifact, about)),
-            None => all.push(Audience { stage, members, said: vec![(artifact, about)] }),
+            None => all.push(SpeechAudience { stage, members, said: vec![(artifact, about)] }),
         }
     }
     all

@@ -5,7 +5,7 @@ use crate::http::node_state::NodeState;
 use blackboard::board::Board;
 use console::{
     location::ConsoleLocation,
-    views::board::{BoardData, ClaimLine},
+    views::board::{BoardPage, ClaimLine},
 };
 use protocol::{
     ids::TaskId,
@@ -44,9 +44,9 @@ pub(super) async fn data(
     scope: &ConsoleScope,
     node: &NodeState,
     at: &ConsoleLocation,
-) -> Result<BoardData, Problem> {
+) -> Result<BoardPage, Problem> {
     let Some(board) = &node.local_services.board else {
-        return Ok(BoardData { elsewhere: Some(elsewhere(node)), ..BoardData::default() });
+        return Ok(BoardPage { elsewhere: Some(elsewhere(node)), ..BoardPage::default() });
     };
     let mut data = signals(scope, board, at).await?;
     data.claims = claims(scope, board, &data.signals).await;
@@ -58,7 +58,7 @@ pub(super) async fn data(
 }
 
 /// What the address asks for.
-struct SignalFilter {
+struct BoardFilter {
     selector: Selector,
     agent: String,
     text: String,
@@ -66,7 +66,7 @@ struct SignalFilter {
     until: Option<WallTime>,
 }
 
-impl SignalFilter {
+impl BoardFilter {
     fn of(at: &ConsoleLocation) -> Result<Self, Problem> {
         let invalid = |field: &'static str, why: String| {
             Problem::new(Reason::InvalidField, format!("{field}: {why}")).with("field", field)
@@ -109,8 +109,8 @@ fn until(text: &str) -> Option<WallTime> {
 }
 
 /// The newest signals before the place that the address names, the newest first.
-async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> Result<BoardData, Problem> {
-    let filter = SignalFilter::of(at)?;
+async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> Result<BoardPage, Problem> {
+    let filter = BoardFilter::of(at)?;
     let head = board.read(&scope.by, Selector::default(), None, 0).await?.next.revision;
     // Signals up to `end` are looked at.
     let mut end = match at.before.parse::<u64>() {
@@ -120,7 +120,7 @@ async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> R
             None => head,
         },
     };
-    let (mut data, mut span) = (BoardData::default(), FIRST_SPAN);
+    let (mut data, mut span) = (BoardPage::default(), FIRST_SPAN);
     while end > 0 && data.signals.len() < PAGE && data.searched < MAX_SEARCHED {
         let begin = end.saturating_sub(span);
         let mut found = Vec::new();

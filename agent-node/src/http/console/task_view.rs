@@ -58,12 +58,16 @@ pub(super) async fn data(
     let capture = content(scope, node, &row.task);
     let TracePart { spans, missing } = collect_with(node, local, conversation, MAX_DEPTH, capture).await?;
     let (events, parts) = (events(scope, local, &row).await?, parts(scope, &row.task).await?);
+    let own = (local.id.to_string(), task.spec.task_id.to_string(), task.status.state);
+    let known = parts.iter().map(|part| (part.agent.clone(), part.id.clone(), part.state)).chain([own]);
+    let submitted = known.filter(|(.., state)| *state == TaskState::Submitted);
+    let submitted = submitted.map(|(agent, task, _)| (agent, task)).collect();
     Ok(TaskData {
         agent: local.id.to_string(),
         has_ended: row.ended_at.is_some(),
         award: award(scope, node, local, &row)?,
         calls: calls(&spans),
-        spans: mark_queued(spans.into_iter().map(timeline_span).collect(), &task),
+        spans: mark_queued(spans.into_iter().map(timeline_span).collect(), &submitted),
         missing: missing.into_iter().map(|part| (part.agent, part.why)).collect(),
         events,
         parts,
@@ -117,14 +121,17 @@ fn timeline_span(span: Span) -> TimelineSpan {
     }
 }
 
-/// Marks the turns that have not begun: a turn of this agent is open while the task is only submitted, and nothing is below it.
-fn mark_queued(mut spans: Vec<TimelineSpan>, task: &Task) -> Vec<TimelineSpan> {
-    if task.status.state != TaskState::Submitted {
-        return spans;
-    }
-    let parents: BTreeSet<String> = spans.iter().filter_map(|span| span.parent.clone()).collect();
+/// Marks the open turns of tasks that are only submitted: they wait for a free place. `submitted` has the agents and ids of those
+/// tasks.
+fn mark_queued(mut spans: Vec<TimelineSpan>, submitted: &BTreeSet<(String, String)>) -> Vec<TimelineSpan> {
+    let tasks = spans.iter().filter_map(|span| {
+        let task = span.attributes.get(n::MESH_TASK)?.as_str()?;
+        submitted.contains(&(span.agent.clone(), task.to_owned())).then(|| span.id.clone())
+    });
+    let waiting: BTreeSet<String> = tasks.collect();
     for span in &mut spans {
-        if span.kind == "think" && span.end.is_none() && !parents.contains(&span.id) {
+        let waits = span.parent.as_ref().is_some_and(|parent| waiting.contains(parent));
+        if waits && span.kind == "think" && span.end.is_none() {
             span.kind = QUEUED.to_owned();
             span.name = "waits for a free place".to_owned();
         }
