@@ -22,7 +22,7 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use transport::refusal::Refusal;
 
 /// Where the page goes next.

@@ -174,7 +174,9 @@ impl Elsewhere {
         most: usize,
     ) -> (Vec<TaskLine>, Option<i64>) {
         let limit = Some(most.to_string());
-        let query = serde_html_form::to_string(TaskSearch { limit, ..search }).unwrap_or_default();
+        let query =
+            serde_html_form::to_string(TaskSearch { limit, include_artifacts: Some(false), ..search })
+                .unwrap_or_default();
         let path = format!("{}?{query}", routes::TASKS);
         let (mut lines, mut missing_before) = (Vec::new(), None);
         for (card, TasksAnswer { tasks }) in self.ask::<TasksAnswer>(agent, &path).await {
