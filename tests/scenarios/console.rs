@@ -4,6 +4,7 @@ use crate::harness::{Answer, Process, call, client, directory, eventually, file,
 use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
+mod elsewhere;
 mod views;
 
 const TEAM: &str = "
