@@ -149,7 +149,7 @@ async fn a_session_is_steered_by_its_person_and_hidden_from_others() {
 async fn a_task_that_waits_for_its_agent_is_drawn_as_waiting() {
     let dir = crate::harness::directory();
     let hold = file(dir.path(), "hold", "");
-    let wait = "read -r turn; while [ -e \"$1\" ]; do sleep 0.02; done; echo '{\"type\":\"done\"}'";
+    let wait = "read -r turn; while [ -e \"$1\" ]; do sleep 0.02; done; echo '{\"type\":\"done\",\"message\":\"ok\"}'";
     let script = file(dir.path(), "wait.sh", wait);
     let brain = format!("{{ exec: [sh, '{}', '{}'] }}", script.display(), hold.display());
     let mesh =
