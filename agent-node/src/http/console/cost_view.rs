@@ -100,11 +100,7 @@ pub(super) async fn data(
         let of_agent = quotas(node, local, requester.as_ref()).await;
         statuses.extend(of_agent.into_iter().map(|status| (local.id.to_string(), status)));
     }
-    let names: Vec<String> = statuses
-        .iter()
-        .filter(|(_, status)| status.state == "reached")
-        .map(|(_, status)| status.quota.clone())
-        .collect();
+    let names: Vec<String> = statuses.iter().map(|(_, status)| status.quota.clone()).collect();
     let held = match names.is_empty() {
         true => Vec::new(),
         false => scope.read(move |scope| task_list::held_by(scope, &names, MAX_HELD)).await?,
