@@ -53,7 +53,10 @@ async fn the_registry_shows_and_answers_what_waits_in_another_process_and_leads_
     // The approval counts, though no process is an approver of another.
     let asked = agent.task(&task).await;
     let id = asked["metadata"][protocol::task::EXTENSION]["questions"][0]["id"].as_str().unwrap().to_owned();
-    let fields = [("agent", "gate-01"), ("task", &task), ("question", &id), ("decision", "approve")];
+    let unseen = [("agent", "gate-01"), ("task", &*task), ("question", &*id), ("decision", "approve")];
+    assert_eq!(page.form("answer", &unseen).await.status, 409, "not what was shown");
+    let seen = super::shown(&inbox);
+    let fields = [&unseen[..], &[("shown", &*seen)]].concat();
     assert_eq!(page.form("answer", &fields).await.status, 204);
     let done = agent.task_in(&task, &["completed", "failed"]).await;
     assert_eq!(state(&done), "completed", "{done:#}");

@@ -22,6 +22,8 @@ use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most days of a page: ten years.
+const MAX_DAYS: u32 = 3_650;
 /// The most tasks of each agent among which those are looked for that a quota holds back.
 const MAX_HELD: usize = 100;
 
@@ -39,6 +41,7 @@ fn begin(since: &str, now: WallTime) -> Result<WallTime, Problem> {
         days => days
             .strip_suffix('d')
             .and_then(|days| days.parse().ok())
+            .filter(|days| (1..=MAX_DAYS).contains(days))
             .map(|days| days_ago(now, days))
             .ok_or_else(invalid),
     }

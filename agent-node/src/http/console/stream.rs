@@ -181,14 +181,27 @@ impl BoardFeed {
     }
 }
 
+/// What of other processes a page shows: the questions there, and of lists of tasks the newest.
+async fn look_elsewhere(elsewhere: Option<&mut Elsewhere>, view: ViewName) -> Vec<String> {
+    let Some(elsewhere) = elsewhere else { return Vec::new() };
+    let questions = elsewhere.questions().await;
+    let mut there: Vec<_> = questions.into_iter().map(|asked| asked.question.id).collect();
+    if view == ViewName::Tasks {
+        there.extend(elsewhere.newest().await);
+    }
+    there.sort();
+    there
+}
+
 /// The changes of what one page shows.
 struct PageChanges {
     scope: ConsoleScope,
     node: Arc<NodeState>,
     elsewhere: Option<Elsewhere>,
-    /// The address of the page, and what was there elsewhere when it was looked at last.
-    at: ConsoleLocation,
+    view: ViewName,
+    /// What of other processes was shown when it was looked at last, and when that was.
     there: Vec<String>,
+    looked: Instant,
     watches: Vec<PageWatch>,
     board: BoardFeed,
     /// What the agents were when they were looked at last.
@@ -224,8 +237,9 @@ impl PageChanges {
             scope,
             node,
             elsewhere,
-            at: at.clone(),
+            view: at.view,
             there: Vec::new(),
+            looked: Instant::now(),
             watches,
             board,
             agents: Vec::new(),
@@ -239,7 +253,7 @@ impl PageChanges {
         if self.is_first {
             self.is_first = false;
             self.agents = self.look_at_agents();
-            self.there = self.look_elsewhere().await;
+            self.there = look_elsewhere(self.elsewhere.as_mut(), self.view).await;
             return Some(self.event(&BTreeSet::new()).await);
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
@@ -270,37 +284,28 @@ impl PageChanges {
                 }
             };
             let looks_often = self.watches_agents || self.elsewhere.is_some();
-            let seconds = if looks_often { AGENTS } else { HEARTBEAT * 2 };
-            tokio::select! {
+            let pause = if looks_often { AGENTS } else { HEARTBEAT * 2 };
+            // What changes here does not put it off.
+            let next_look = self.looked + pause;
+            let there = async {
+                tokio::time::sleep_until(next_look).await;
+                look_elsewhere(self.elsewhere.as_mut(), self.view).await
+            };
+            let there = tokio::select! {
                 changed = stored => return changed,
                 kind = self.board.next() => return Ok(kind),
-                () = tokio::time::sleep(seconds) => {}
-            }
+                there = there => there,
+            };
+            self.looked = Instant::now();
             let agents = self.look_at_agents();
-            if agents != self.agents {
-                self.agents = agents;
-                return Ok(ChangeKind::Agents);
-            }
-            let there = self.look_elsewhere().await;
-            if there != self.there {
-                self.there = there;
-                return Ok(ChangeKind::Tasks);
+            let (has_agents, has_tasks) = (agents != self.agents, there != self.there);
+            (self.agents, self.there) = (agents, there);
+            match (has_agents, has_tasks) {
+                (_, true) => return Ok(ChangeKind::Tasks),
+                (true, false) => return Ok(ChangeKind::Agents),
+                (false, false) => {}
             }
         }
-    }
-
-    /// What of other processes the page shows: the questions there, and of a list of tasks their states.
-    async fn look_elsewhere(&mut self) -> Vec<String> {
-        let Some(elsewhere) = &mut self.elsewhere else { return Vec::new() };
-        let mut there: Vec<_> =
-            elsewhere.questions().await.into_iter().map(|asked| asked.question.id).collect();
-        if self.at.view == ViewName::Tasks {
-            let search = task_list::filters(&self.scope, &self.at);
-            let (lines, _) = elsewhere.tasks(&self.at.agent, search, task_list::PAGE).await;
-            there.extend(lines.iter().map(|line| format!("{} {} {}", line.agent, line.id, line.changed)));
-        }
-        there.sort();
-        there
     }
 
     fn look_at_agents(&self) -> Vec<(String, u32)> {
