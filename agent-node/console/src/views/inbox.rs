@@ -42,7 +42,7 @@ pub fn view(viewer: &Viewer, items: &[WaitingQuestion]) -> Markup {
                 section.card {
                     div.empty {
                         strong { "Nothing waits for you." }
-                        p { "When an agent asks you something, or a call needs your approval, it stands here and the badge shows it. In a terminal: " code { "mesh inbox" } "." }
+                        p { "When an agent asks you something, or a call needs your approval, it stands here and the badge shows it. In a terminal: " code { "mesh inbox" (viewer.flag) } "." }
                     }
                 }
             }
