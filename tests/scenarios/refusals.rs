@@ -320,7 +320,7 @@ async fn a_body_that_is_no_object_and_an_unknown_parameter_are_refused() {
         assert_eq!(refusal_text(&answer), "the body must be a JSON object", "{path}");
     }
     let tasks = format!("{}/a2a/tasks", mesh.agent("echo-01").url);
-    let answer = call(Method::GET, &format!("{tasks}?state=working"), None).await;
+    let answer = call(Method::GET, &format!("{tasks}?colour=red"), None).await;
     assert_eq!(answer.status, 400, "{answer:?}");
     assert!(refusal_text(&answer).contains("state") && refusal_text(&answer).contains("limit"), "{answer:?}");
     assert_eq!(call(Method::GET, &format!("{tasks}?limit=3"), None).await.status, 200);
