@@ -82,12 +82,18 @@ pub(super) async fn send(
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
-    let local = form.agent()?;
     let capability = form.fields.get("capability");
     let mut payload = json!({ "description": form.required("description")? });
     if !capability.is_empty() {
         payload["capability"] = capability.into();
     }
+    if let Some(elsewhere) = Elsewhere::of(&request, &node, &form.scope).await?
+        && let Some(card) = elsewhere.agent(form.fields.get("agent"))
+    {
+        let task = elsewhere.send(card, payload).await?;
+        return Ok(done(Some(&ConsoleLocation::task(card.agent_id.as_str(), &task))));
+    }
+    let local = form.agent()?;
     let by = form.scope.by.clone();
     let (task, _) = task_requests::send(&request, &node, by, &local.id, (json!({}), payload)).await?;
     Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))

@@ -17,6 +17,10 @@ use console::{
     location::ConsoleLocation,
     views::{task_line::TaskLine, tasks::TaskListPage},
 };
+use engine::{
+    QuotaStatus,
+    costs::{CostKey, CostRow},
+};
 use futures_util::{StreamExt as _, stream};
 use protocol::{
     a2a::task::A2aTask,
@@ -68,6 +72,14 @@ struct TasksAnswer {
     tasks: Vec<A2aTask>,
 }
 
+/// The answer of `GET /a2a/costs`.
+#[derive(Deserialize)]
+pub(super) struct CostsAnswer {
+    pub(super) costs: Vec<CostRow>,
+    #[serde(default)]
+    pub(super) quotas: Vec<QuotaStatus>,
+}
+
 /// The answer of `POST /console/links`.
 #[derive(Deserialize)]
 struct ConsoleLink {
@@ -101,9 +113,14 @@ impl Elsewhere {
         calls.ok_or_else(|| Problem::new(Reason::Internal, "the registry does not run here"))
     }
 
-    /// The names of the agents.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        self.agents.iter().map(|card| card.agent_id.to_string())
+    /// The agents.
+    pub(super) fn cards(&self) -> impl Iterator<Item = &Arc<Card>> {
+        self.agents.iter()
+    }
+
+    /// The agent that is chosen if none is named.
+    pub(super) fn entrance(&self) -> Option<&Arc<Card>> {
+        self.agents.iter().find(|card| card.entrance).or(self.agents.first())
     }
 
     /// The agent of this name, if it is in another process.
@@ -192,6 +209,24 @@ impl Elsewhere {
         (lines, missing_before)
     }
 
+    /// What the agents there have used by `key` since `since`, and how near their quotas are.
+    pub(super) async fn costs(&mut self, key: CostKey, since: WallTime) -> Vec<(Arc<Card>, CostsAnswer)> {
+        let by = json!(key);
+        let path = format!("{}?by={}&since={since}", routes::COSTS, by.as_str().unwrap_or_default());
+        self.ask("", &path).await
+    }
+
+    /// Sends a task request to an agent there.
+    pub(super) async fn send(&self, card: &Card, mut payload: Value) -> Result<String, Problem> {
+        let task = format!("t-{}", uuid::Uuid::now_v7().simple());
+        payload["taskId"] = json!(task);
+        let to = &card.agent_id;
+        let message =
+            json!({ "fromAgentId": "me", "toAgentId": to, "type": "task-request", "payload": payload });
+        self.post::<Value>(card, routes::MESSAGES, &message).await?;
+        Ok(task)
+    }
+
     /// Answers a question there with what `answer` makes of it. An approval of the person is signed.
     pub(super) async fn answer(
         &self,
@@ -259,7 +294,7 @@ pub(super) async fn task_page(
     let mut page = scope.read(move |scope| task_list::page(scope, &wanted)).await?;
     page.agents = scope.ids().iter().map(ToString::to_string).collect();
     let Some(elsewhere) = elsewhere else { return Ok(page) };
-    page.agents.extend(elsewhere.names());
+    page.agents.extend(elsewhere.cards().map(|card| card.agent_id.to_string()));
     let search = task_list::filters(scope, at);
     let (lines, missing_before) = elsewhere.tasks(&at.agent, search, task_list::PAGE).await;
     page.searched += lines.len();

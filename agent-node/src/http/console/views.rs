@@ -29,7 +29,7 @@ pub(super) async fn get(
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
     let mut scope = ConsoleScope::of(&request, &node, &by)?;
-    let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
+    let mut at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
     let mut elsewhere = Elsewhere::of(&request, &node, &scope).await?;
@@ -43,20 +43,29 @@ pub(super) async fn get(
     };
     let silent = elsewhere.iter().flat_map(|elsewhere| elsewhere.silent.iter().cloned()).collect();
     let viewer = scope.viewer(questions.len(), silent);
+    if let (ViewName::Chat, true, Some(first)) = (
+        at.view,
+        at.agent.is_empty() && scope.agents.is_empty(),
+        elsewhere.as_ref().and_then(Elsewhere::entrance),
+    ) {
+        at.agent = first.agent_id.to_string();
+    }
     let is_of_one_agent =
         [ViewName::Task, ViewName::Session, ViewName::Chat, ViewName::Agent].contains(&at.view);
     if let Some(card) = elsewhere.as_ref().filter(|_| is_of_one_agent).and_then(|all| all.agent(&at.agent)) {
         return Ok(html(console::views::elsewhere::view(&viewer, &at, &card.endpoint).into_string()));
     }
     let view = match at.view {
-        ViewName::Start => start::view(&viewer, &start_view::data(&scope, &node, questions).await?),
+        ViewName::Start => {
+            start::view(&viewer, &start_view::data(&scope, &node, elsewhere.as_mut(), questions).await?)
+        }
         ViewName::Inbox => {
             let items: Vec<_> = questions.into_iter().map(start_view::waiting).collect();
             inbox::view(&viewer, &items)
         }
         ViewName::Tasks => {
             let mut page = of_tasks.unwrap_or_default();
-            page.capabilities = capabilities(&node).into_keys().map(|name| name.to_string()).collect();
+            page.capabilities = capabilities(&node).await?.into_keys().map(|name| name.to_string()).collect();
             tasks::view(&viewer, &at, &page)
         }
         ViewName::Task => task::view(&viewer, &task_view::data(&scope, &node, &at).await?),
@@ -70,7 +79,9 @@ pub(super) async fn get(
         ViewName::Space => space::view(&viewer, &at, &space_view::data(&scope, &node, &at).await?),
         ViewName::Mesh => mesh::view(&viewer, &agent_views::lines(&scope, &node).await?),
         ViewName::Agent => agent::view(&viewer, &agent_views::data(&scope, &node, &at).await?),
-        ViewName::Cost => cost::view(&viewer, &at, &cost_view::data(&scope, &node, &at).await?),
+        ViewName::Cost => {
+            cost::view(&viewer, &at, &cost_view::data(&scope, &node, elsewhere.as_mut(), &at).await?)
+        }
         ViewName::Health => health::view(&viewer, &health_view::data(&scope, &node).await?),
         ViewName::Chat => chat::view(&viewer, &chat_view::data(&scope, &at).await?),
         ViewName::Agents => agents::view(&viewer, &agent_views::lines(&scope, &node).await?),
