@@ -66,11 +66,11 @@ use actix_web::{dev::ServerHandle, web};
 use advertise::AdvertiseConfig;
 use anyhow::Context as _;
 use arbiter_pool::ArbiterPool;
-use board_publisher::BoardPublisher;
 use blackboard::{
     board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
 };
+use board_publisher::BoardPublisher;
 use engine::settings::Quota;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
@@ -453,6 +453,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         streams,
         tokens: setup.tokens.clone(),
         console,
+        bulk_runs: Default::default(),
         registry_calls: registry_actor
             .is_some()
             .then(|| RegistryCalls::new(signed(&registry_id, Reason::RecipientUnreachable))),

@@ -99,11 +99,8 @@ pub struct BulkPreview {
 
 /// The links of a list of tasks to the actions with all of them.
 pub(super) fn links(viewer: &Viewer, at: &ConsoleLocation) -> Markup {
-    let link = |verb: BulkVerb| ConsoleLocation {
-        view: ViewName::Bulk,
-        kind: verb.word().to_owned(),
-        ..at.clone()
-    };
+    let link =
+        |verb: BulkVerb| ConsoleLocation { view: ViewName::Bulk, kind: verb.word().to_owned(), ..at.clone() };
     html! {
         @if viewer.is_signed_in {
             div.actions {
@@ -123,10 +120,8 @@ pub fn preview(viewer: &Viewer, at: &ConsoleLocation, data: &BulkPreview) -> Mar
     let BulkPreview { verb, tasks, has_more } = data;
     let title = verb.title(tasks.len());
     let named: Vec<_> = tasks.iter().map(|task| format!("{}/{}", task.agent, task.id)).collect();
-    let hidden: Vec<_> = [("verb", verb.word())]
-        .into_iter()
-        .chain(named.iter().map(|task| ("task", task.as_str())))
-        .collect();
+    let hidden: Vec<_> =
+        [("verb", verb.word())].into_iter().chain(named.iter().map(|task| ("task", task.as_str()))).collect();
     viewer.view(
         ViewHead { view: ViewName::Bulk, title: &title, live: "" },
         html! {
@@ -201,7 +196,13 @@ mod tests {
     use serde_json::json;
 
     fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer { who: "user:local".to_owned(), is_signed_in, now: WallTime(0), waiting: 0, silent: Vec::new() }
+        Viewer {
+            who: "user:local".to_owned(),
+            is_signed_in,
+            now: WallTime(0),
+            waiting: 0,
+            silent: Vec::new(),
+        }
     }
 
     fn line(number: usize) -> TaskLine {
@@ -219,7 +220,10 @@ mod tests {
         let at = ConsoleLocation { text: "\"><b>".to_owned(), ..ConsoleLocation::of(ViewName::Bulk) };
         let shown = preview(&viewer(true), &at, &data).into_string();
         assert!(shown.contains("Cancel 60 tasks") && shown.contains("And 10 more"), "{shown}");
-        assert!(shown.contains("More tasks match") && !shown.contains("<script") && !shown.contains("<b>"), "{shown}");
+        assert!(
+            shown.contains("More tasks match") && !shown.contains("<script") && !shown.contains("<b>"),
+            "{shown}"
+        );
         assert_eq!(shown.matches("name=\"task\"").count(), 60);
         assert_eq!(shown.matches("data-key=\"task-").count(), 50);
         let shown = preview(&viewer(false), &at, &data).into_string();

@@ -180,13 +180,25 @@ mod tests {
     const HOSTILE: &str = "</div><script>alert(1)</script>\u{202e}";
 
     fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer { who: "user:local".to_owned(), is_signed_in, now: WallTime(0), waiting: 0, silent: Vec::new() }
+        Viewer {
+            who: "user:local".to_owned(),
+            is_signed_in,
+            now: WallTime(0),
+            waiting: 0,
+            silent: Vec::new(),
+        }
     }
 
     fn question(id: &str, since: i64, expires: Option<i64>) -> WaitingItem {
         let question = Question { expires_at: expires.map(WallTime), ..Question::new(id, HOSTILE) };
         let (agent, task, description) = ("a-1".to_owned(), "t-1".to_owned(), HOSTILE.to_owned());
-        WaitingItem::Question(Box::new(WaitingQuestion { agent, task, description, since: WallTime(since), question }))
+        WaitingItem::Question(Box::new(WaitingQuestion {
+            agent,
+            task,
+            description,
+            since: WallTime(since),
+            question,
+        }))
     }
 
     fn proposal(at: i64) -> WaitingItem {
@@ -203,7 +215,8 @@ mod tests {
         let ours = json!({ "description": HOSTILE, "owner": "user:local" });
         let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": HOSTILE }] });
         let status = json!({ "state": "TASK_STATE_FAILED", "message": message });
-        let task = json!({ "id": "t-9", "contextId": "c", "status": status, "metadata": { EXTENSION: ours } });
+        let task =
+            json!({ "id": "t-9", "contextId": "c", "status": status, "metadata": { EXTENSION: ours } });
         TaskLine::of_a2a("a-1", &serde_json::from_value::<A2aTask>(task).unwrap()).unwrap()
     }
 
@@ -228,7 +241,13 @@ mod tests {
         let data = InboxData { items: vec![question("q", 1, None), proposal(2)], failed: vec![failed()] };
         let shown = view(&viewer(true), &data).into_string();
         assert!(!shown.contains("<script") && !shown.contains('\u{202e}'), "{shown}");
-        for part in ["console/answer", "value=\"merge\"", "value=\"reject\"", "console/retry", "data-dismissable=\"a-1/t-9\""] {
+        for part in [
+            "console/answer",
+            "value=\"merge\"",
+            "value=\"reject\"",
+            "console/retry",
+            "data-dismissable=\"a-1/t-9\"",
+        ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         let shown = view(&viewer(false), &data).into_string();

@@ -154,7 +154,8 @@ pub(super) fn entry(viewer: &Viewer, line: &EntryLine) -> Markup {
 
 fn decide(entry: &Entry, actions: &[&str]) -> Markup {
     let version = entry.version.to_string();
-    let hidden = [("space", entry.space.as_str()), ("entry", entry.id.as_str()), ("version", version.as_str())];
+    let hidden =
+        [("space", entry.space.as_str()), ("entry", entry.id.as_str()), ("version", version.as_str())];
     let form = ActionForm { path: "entry", done: "The entry is changed.", hidden: &hidden };
     html! {
         details data-key={ "decide-" (entry.id) } {

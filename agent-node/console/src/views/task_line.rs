@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn a_failure_counts_until_the_same_is_asked_again() {
         let task = |id: &str, state: &str, description: &str, created: i64| {
-            let ours = json!({ "description": description, "owner": "user:local", "createdAt": WallTime(created) });
+            let ours =
+                json!({ "description": description, "owner": "user:local", "createdAt": WallTime(created) });
             let task = json!({
                 "id": id, "contextId": "c", "metadata": { EXTENSION: ours },
                 "status": { "state": state, "timestamp": WallTime(created + 5) },

@@ -4,24 +4,18 @@ use super::{
     scope::{ConsoleScope, capabilities},
     task_list,
 };
-use crate::http::{node_state::NodeState, registry_calls::OpenQuestion};
-use console::views::{inbox::WaitingQuestion, start::StartData};
+use crate::http::node_state::NodeState;
+use console::views::{inbox::WaitingItem, start::StartData};
 use protocol::problem::Problem;
 
 /// The tasks of each list.
 const MOST: usize = 8;
 
-/// A question as views show it.
-pub(super) fn waiting(question: OpenQuestion) -> WaitingQuestion {
-    let OpenQuestion { agent_id, task_id, description, since, question } = question;
-    WaitingQuestion { agent: agent_id.to_string(), task: task_id.to_string(), description, since, question }
-}
-
 /// The data of the page.
 pub(super) async fn data(
     scope: &ConsoleScope,
     node: &NodeState,
-    questions: Vec<OpenQuestion>,
+    waiting: Vec<WaitingItem>,
 ) -> Result<StartData, Problem> {
     let lists = scope.read(|scope| {
         Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
@@ -36,7 +30,7 @@ pub(super) async fn data(
         agents: agents.collect(),
         entrance,
         capabilities: capabilities.collect(),
-        waiting: questions.into_iter().map(waiting).collect(),
+        waiting,
         open,
         ended,
     })

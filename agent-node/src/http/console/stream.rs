@@ -1,10 +1,7 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
 use super::{
-    board_view,
-    elsewhere::{self, Elsewhere},
-    scope::ConsoleScope,
-    space_view, task_list,
+    board_view, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list, task_verb,
 };
 use crate::http::{
     edge::console_cookie,
@@ -20,7 +17,10 @@ use blackboard::{
     spaces::EntryQuery,
 };
 use bytes::Bytes;
-use console::location::{ConsoleLocation, ViewName};
+use console::{
+    location::{ConsoleLocation, ViewName},
+    views::bulk::BulkRun,
+};
 use engine::{
     content,
     records::{TaskRow, keys},
@@ -34,7 +34,7 @@ use protocol::{
 use serde_json::json;
 use std::{collections::BTreeSet, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 use store::{Filter, Key, Record, StoreWatch};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use transport::refusal::Refusal;
 
 /// How long changes are joined to one event.
@@ -92,6 +92,8 @@ enum ChangeKind {
     Signals,
     /// The entries of the space of the page.
     Entries,
+    /// The bulk action of the page.
+    Bulk,
 }
 
 impl ChangeKind {
@@ -102,6 +104,7 @@ impl ChangeKind {
             Self::Agents => "agents",
             Self::Signals => "signals",
             Self::Entries => "entries",
+            Self::Bulk => "bulk",
         }
     }
 }
@@ -186,11 +189,13 @@ struct PageChanges {
     scope: ConsoleScope,
     node: Arc<NodeState>,
     elsewhere: Option<Elsewhere>,
-    /// The address of the page, and what was there elsewhere when it was looked at last.
+    /// The address of the page, and what nothing here tells of when it was looked at last.
     at: ConsoleLocation,
     there: Vec<String>,
     watches: Vec<PageWatch>,
     board: BoardFeed,
+    /// The bulk action of the page.
+    run: Option<watch::Receiver<BulkRun>>,
     /// What the agents were when they were looked at last.
     agents: Vec<(String, u32)>,
     watches_agents: bool,
@@ -220,6 +225,7 @@ impl PageChanges {
         let watches_agents =
             [ViewName::Agents, ViewName::Agent, ViewName::Mesh, ViewName::Health].contains(&at.view);
         let board = BoardFeed::open(&scope, &node, at).await;
+        let run = (at.view == ViewName::Bulk).then(|| task_verb::run(&scope, &node, at).ok()).flatten();
         Ok(Self {
             scope,
             node,
@@ -228,6 +234,7 @@ impl PageChanges {
             there: Vec::new(),
             watches,
             board,
+            run,
             agents: Vec::new(),
             watches_agents,
             is_first: true,
@@ -239,7 +246,7 @@ impl PageChanges {
         if self.is_first {
             self.is_first = false;
             self.agents = self.look_at_agents();
-            self.there = self.look_elsewhere().await;
+            self.there = self.look_further().await;
             return Some(self.event(&BTreeSet::new()).await);
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
@@ -269,11 +276,19 @@ impl PageChanges {
                     false => select_all(watched).await.0,
                 }
             };
-            let looks_often = self.watches_agents || self.elsewhere.is_some();
+            let ran = async {
+                match &mut self.run {
+                    Some(run) if run.changed().await.is_ok() => {}
+                    _ => std::future::pending().await,
+                }
+            };
+            let has_proposals = self.node.local_services.board.is_some() && self.scope.is_signed_in();
+            let looks_often = self.watches_agents || self.elsewhere.is_some() || has_proposals;
             let seconds = if looks_often { AGENTS } else { HEARTBEAT * 2 };
             tokio::select! {
                 changed = stored => return changed,
                 kind = self.board.next() => return Ok(kind),
+                () = ran => return Ok(ChangeKind::Bulk),
                 () = tokio::time::sleep(seconds) => {}
             }
             let agents = self.look_at_agents();
@@ -281,7 +296,7 @@ impl PageChanges {
                 self.agents = agents;
                 return Ok(ChangeKind::Agents);
             }
-            let there = self.look_elsewhere().await;
+            let there = self.look_further().await;
             if there != self.there {
                 self.there = there;
                 return Ok(ChangeKind::Tasks);
@@ -289,11 +304,14 @@ impl PageChanges {
         }
     }
 
-    /// What of other processes the page shows: the questions there, and of a list of tasks their states.
-    async fn look_elsewhere(&mut self) -> Vec<String> {
-        let Some(elsewhere) = &mut self.elsewhere else { return Vec::new() };
+    /// What the page shows of which nothing here tells: proposals, and of other processes the questions, and of a list of tasks their
+    /// states.
+    async fn look_further(&mut self) -> Vec<String> {
+        let proposals = space_view::proposals(&self.scope, &self.node).await;
         let mut there: Vec<_> =
-            elsewhere.questions().await.into_iter().map(|asked| asked.question.id).collect();
+            proposals.iter().map(|line| format!("{} {}", line.entry.id, line.entry.version)).collect();
+        let Some(elsewhere) = &mut self.elsewhere else { return there };
+        there.extend(elsewhere.questions().await.into_iter().map(|asked| asked.question.id));
         if self.at.view == ViewName::Tasks {
             let search = task_list::filters(&self.scope, &self.at);
             let (lines, _) = elsewhere.tasks(&self.at.agent, search, task_list::PAGE).await;
@@ -314,8 +332,8 @@ impl PageChanges {
 
     async fn event(&mut self, kinds: &BTreeSet<ChangeKind>) -> Bytes {
         let of: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
-        let waiting = elsewhere::questions(&self.scope, self.elsewhere.as_mut()).await;
-        let waiting = waiting.map(|questions| questions.len()).ok();
+        let waiting = inbox_view::waiting(&self.scope, &self.node, self.elsewhere.as_mut()).await;
+        let waiting = waiting.map(|items| items.len()).ok();
         Bytes::from(format!("data: {}\n\n", json!({ "of": of, "waiting": waiting })))
     }
 }

@@ -59,7 +59,11 @@ pub(super) struct WebhookDelivery<'a> {
 
 impl WebhookDelivery<'_> {
     /// Sends it, again and again if need be. `warn` is told the number of a try that has failed, and why.
-    pub(super) async fn send(mut self, client: &OutboundClient, warn: impl Fn(usize, &str)) -> DeliveryOutcome {
+    pub(super) async fn send(
+        mut self,
+        client: &OutboundClient,
+        warn: impl Fn(usize, &str),
+    ) -> DeliveryOutcome {
         let mut wait = FIRST_WAIT;
         for attempt in 1..=WEBHOOK_ATTEMPTS {
             match self.attempt(client).await {

@@ -41,8 +41,14 @@ impl InboxWebhook {
     /// Follows the questions of the agent `me` until the process ends. `base` is the address of its console.
     pub fn follow(&self, me: AgentId, store: SharedStore, base: &str) {
         let base = base.trim_end_matches('/').to_owned();
-        let mut follower =
-            QuestionFollower { webhook: self.clone(), me, store, base, open: BTreeMap::new(), is_gone: false };
+        let mut follower = QuestionFollower {
+            webhook: self.clone(),
+            me,
+            store,
+            base,
+            open: BTreeMap::new(),
+            is_gone: false,
+        };
         actix::spawn(async move {
             while !follower.is_gone {
                 if let Err(error) = follower.run().await {
