@@ -277,9 +277,12 @@ impl PageChanges {
                 }
             };
             let ran = async {
-                match &mut self.run {
-                    Some(run) if run.changed().await.is_ok() => {}
-                    _ => std::future::pending().await,
+                let has_changed = match &mut self.run {
+                    Some(run) => run.changed().await.is_ok(),
+                    None => false,
+                };
+                if !has_changed {
+                    std::future::pending().await
                 }
             };
             let has_proposals = self.node.local_services.board.is_some() && self.scope.is_signed_in();

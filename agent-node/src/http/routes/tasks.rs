@@ -2,7 +2,7 @@
 
 use super::{id, messages::proof_of, person_token, task_requests};
 use crate::{
-    agent::{AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest},
+    agent::{AnswerTaskRequest, DirectSessionRequest},
     http::{
         events,
         node_state::{HostedAgent, NodeState},
