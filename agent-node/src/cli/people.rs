@@ -206,7 +206,8 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
     Ok(())
 }
 
-/// The most of the person's last tasks at each agent among which failed ones are looked for.
+/// The most of the person's failed tasks at each agent, and of the last ones among which it is looked whether they were sent again.
+const MOST_FAILED: usize = 50;
 const MOST_TASKS: usize = 500;
 /// For how long a failed task is listed.
 const FAILED_SINCE_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
@@ -214,9 +215,17 @@ const FAILED_SINCE_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 /// The person's tasks that have failed lately and were not sent again, the newest first.
 async fn failed(client: &MeshClient, endpoints: &[AgentEndpoint]) -> Vec<TaskLine> {
     let since = WallTime(wall_time().0 - FAILED_SINCE_MS).to_string();
-    let search = TaskSearch { requester: ME.to_owned(), since, ..TaskSearch::newest(MOST_TASKS) };
+    let all = TaskSearch { requester: ME.to_owned(), since, ..TaskSearch::newest(MOST_TASKS) };
+    let failed =
+        TaskSearch { state: "failed".to_owned(), limit: Some(MOST_FAILED.to_string()), ..all.clone() };
     // Who does not answer was named when the questions were asked for.
-    let answers = endpoints::get_each(client, endpoints, &list_path(&search)).await.into_iter();
+    let mut answers = endpoints::get_each(client, endpoints, &list_path(&failed)).await;
+    let has_tasks = |answer: &Value| answer["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty());
+    // Usually there is none, and it need not be known what was sent again.
+    if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(has_tasks)) {
+        answers.extend(endpoints::get_each(client, endpoints, &list_path(&all)).await);
+    }
+    let answers = answers.into_iter();
     let tasks = answers.filter_map(|(endpoint, answer)| Some(of_answer(&endpoint.agent, &answer.ok()?)));
     let lines = tasks
         .flatten()

@@ -15,9 +15,9 @@ use console::{
 };
 use protocol::problem::Problem;
 
-/// The most of the viewer's last tasks among which failed ones are looked for, and the most of these.
-const MOST_TASKS: usize = 500;
+/// The most of the viewer's failed tasks, and of the last ones among which it is looked whether they were sent again.
 const MOST_FAILED: usize = 50;
+const MOST_TASKS: usize = 500;
 /// For how long a failed task is shown.
 const SINCE: &str = "7d";
 
@@ -42,13 +42,16 @@ pub(super) async fn waiting(
 /// The data of the page.
 pub(super) async fn data(
     scope: &ConsoleScope,
-    elsewhere: Option<&mut Elsewhere>,
+    mut elsewhere: Option<&mut Elsewhere>,
     items: Vec<WaitingItem>,
 ) -> Result<InboxData, Problem> {
     let lately = ConsoleLocation { since: SINCE.to_owned(), ..ConsoleLocation::of(ViewName::Tasks) };
     let own = task_list::of_requester(scope, &lately);
-    let page = elsewhere::task_page(scope, elsewhere, &own, MOST_TASKS).await?;
-    let mut failed = failures(page.lines);
-    failed.truncate(MOST_FAILED);
-    Ok(InboxData { items, failed })
+    let failed = ConsoleLocation { state: "failed".to_owned(), ..own.clone() };
+    let mut tasks = elsewhere::task_page(scope, elsewhere.as_deref_mut(), &failed, MOST_FAILED).await?.lines;
+    // Usually there is none, and it need not be known what was sent again.
+    if !tasks.is_empty() {
+        tasks.extend(elsewhere::task_page(scope, elsewhere, &own, MOST_TASKS).await?.lines);
+    }
+    Ok(InboxData { items, failed: failures(tasks) })
 }

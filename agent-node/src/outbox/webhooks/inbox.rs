@@ -142,6 +142,9 @@ impl QuestionFollower {
     }
 
     async fn tell(&mut self, kind: &str, id: &str, mut body: Value, at: WallTime) {
+        if self.is_gone {
+            return;
+        }
         body["type"] = kind.into();
         body["at"] = json!(at);
         let delivery = WebhookDelivery {
