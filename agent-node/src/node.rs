@@ -42,9 +42,7 @@ use crate::{
         mcp,
         mcp_endpoint::McpEndpoint,
         node_state::{HostedAgent, LocalServices, NodeState},
-        openapi,
-        registry_calls::RegistryCalls,
-        routes,
+        openapi, routes,
         running_card::RunningCard,
         server::server,
     },
@@ -446,6 +444,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let public = setup.agents.first().and_then(|first| first.settings.a2a.public_url.clone());
         setup.hooks.set_base_url(public.unwrap_or_else(|| setup.advertise.endpoint(*address)));
     }
+    let registry_calls = registry_actor.as_ref().map(|_| signed(&registry_id, Reason::RecipientUnreachable));
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         connections: edge.connections().clone(),
@@ -454,9 +453,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         tokens: setup.tokens.clone(),
         console,
         bulk_runs: Default::default(),
-        registry_calls: registry_actor
-            .is_some()
-            .then(|| RegistryCalls::new(signed(&registry_id, Reason::RecipientUnreachable))),
+        registry_calls: registry_calls.map(crate::http::registry_calls::RegistryCalls::new),
         public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),

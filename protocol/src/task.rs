@@ -6,7 +6,7 @@ use crate::{
         self,
         message::{Message, Role},
     },
-    acceptance::{MAX_CHECKS, ResultCheck},
+    acceptance::{AcceptanceDemand, MAX_CHECKS, ResultCheck},
     artifact::Artifact,
     budget::Budget,
     handoff::HandedChat,
@@ -80,6 +80,9 @@ pub struct TaskSpec {
     /// What the work on it may use.
     #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
+    /// What its result must pass, as its requester demands it.
+    #[serde(default, deserialize_with = "of_any_version", skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Box<AcceptanceDemand>>,
     /// The A2A request, if an A2A client sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<Box<A2aRequestContext>>,
@@ -124,6 +127,7 @@ impl TaskSpec {
             root,
             root_proof: None,
             budget: Budget::default(),
+            accept: None,
             contact: None,
             space: None,
             session: None,

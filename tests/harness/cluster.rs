@@ -22,6 +22,11 @@ fn strings(args: &[&str]) -> Vec<String> {
 
 impl Cluster {
     pub async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// The same, with terms for the registry, as YAML.
+    pub async fn start_with(terms: Option<&str>) -> Self {
         let dir = directory();
         let join = file(dir.path(), "join", SECRET);
         let join = join.to_string_lossy().into_owned();
@@ -29,7 +34,9 @@ impl Cluster {
         let args = strings(&["blackboard", "--port", &board_port, "--profile", "fast", "--join", &join]);
         let board = Process::run(dir.path().join("board"), args, None).await;
         let args = ["--port", &registry_port, "--profile", "fast", "--join", &join];
-        let registry = [&["registry", "--board", &board.url][..], &args].concat();
+        let terms = terms.map(|terms| file(dir.path(), "terms.yaml", terms).to_string_lossy().into_owned());
+        let terms: Vec<_> = terms.iter().map(String::as_str).collect();
+        let registry = [&["registry", "--board", &board.url][..], &args, &terms].concat();
         let registry = Process::run(dir.path().join("registry"), strings(&registry), None).await;
         Self { registry, board, dir, environment: Vec::new() }
     }

@@ -235,3 +235,63 @@ agents:
         assert_eq!(raw.contains("characters]"), level == "redacted", "capture {level}");
     }
 }
+
+/// Models, tool servers, services, foreign agents and webhooks whose addresses hold a secret, and which nobody serves.
+const ADDRESSES: &str = "
+agents:
+  - agent: think-01
+    skills: [think]
+    brain:
+      llm:
+        model: some-model
+        url: 'http://127.0.0.1:9/v1?key=canary-model'
+        tools: [{ mcp: 'http://127.0.0.1:9/mcp?token=canary-tool', name: office }]
+  - { agent: far-01, skills: [far], brain: { a2a: { card: 'http://127.0.0.1:9/x?token=canary-card' } } }
+  - { agent: post-01, skills: [post], brain: { http: { url: 'http://127.0.0.1:9/x?token=canary-service' } } }
+mesh: { outside: { allow: [127.0.0.0/8] } }
+";
+
+#[tokio::test]
+async fn no_secret_of_an_address_reaches_a_log_at_any_level_a_span_an_error_or_doctor() {
+    let collector = Collector::start();
+    let mut environment = collector.environment();
+    environment.extend(["RUST_LOG=trace".to_owned(), "MESH_CAPTURE=full".to_owned()]);
+    let environment: Vec<_> = environment.iter().map(String::as_str).collect();
+    let mut mesh = Process::up_with(&environment, &[], Some(ADDRESSES)).await;
+    let mut seen = Vec::new();
+    for (agent, capability) in [("think-01", "think"), ("far-01", "far"), ("post-01", "post")] {
+        let agent = mesh.agent(agent);
+        let message = json!({
+            "message": { "messageId": format!("m-{capability}"), "role": "ROLE_USER", "parts": [{ "text": "x" }] },
+            "metadata": { "skill": capability },
+            "configuration": { "returnImmediately": true, "taskPushNotificationConfig": {
+                "url": format!("http://127.0.0.1:9/hook?token=canary-hook-{capability}"),
+            } },
+        });
+        let sent = client().post(format!("{}/a2a/v1/message:send", agent.url)).header("a2a-version", "1.0");
+        let sent = sent.bearer_auth(agent.token.as_ref().unwrap()).json(&message).send().await.unwrap();
+        let sent: Value = sent.json().await.unwrap();
+        let task = sent["task"]["id"].as_str().unwrap_or_else(|| panic!("{sent:#}")).to_owned();
+        // Each has met the address that nobody serves.
+        let met = eventually("its status names the failure", async || {
+            let task = agent.task(&task).await;
+            task.to_string().contains("127.0.0.1:9").then_some(task)
+        });
+        seen.push((capability, met.await.to_string()));
+        seen.push(("trace", get(&format!("{}/a2a/tasks/{task}/trace", agent.url)).await.to_string()));
+    }
+    let data = mesh.data.to_string_lossy().into_owned();
+    let (_, doctor, said) = mesh.as_person(&["doctor", "--data", &data]).await;
+    seen.extend([("doctor", doctor + &said), ("metrics", text(&format!("{}/metrics", mesh.url)).await)]);
+    seen.push(("state", get(&format!("{}/state", mesh.url)).await.to_string()));
+    mesh.signal("TERM");
+    mesh.ended().await;
+    let log = std::fs::read_to_string(mesh.data.join("log")).unwrap();
+    assert!(log.contains("TRACE") && log.contains("127.0.0.1:9"), "the level shows what there is");
+    seen.extend([("log", log), ("spans", collector.raw())]);
+    for (where_, text) in seen {
+        let at =
+            text.find("canary").map(|at| text[at.saturating_sub(80)..].chars().take(160).collect::<String>());
+        assert_eq!(at, None, "a secret is in the {where_}");
+    }
+}

@@ -5,6 +5,7 @@ use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
 mod bulk;
+mod elsewhere;
 mod inbox;
 mod views;
 
@@ -251,7 +252,11 @@ async fn a_person_sends_answers_cancels_and_retries_and_nothing_hostile_runs() {
     let inbox = page.view("view=inbox").await;
     assert!(inbox.contains("data-waiting=\"1\"") && inbox.contains("delete it?"), "{inbox}");
     let id = question(&front, &task).await;
+    let seen = shown(&inbox);
+    let unseen = [("task", &*task), ("question", &*id), ("decision", "deny"), ("shown", "another")];
+    assert_eq!(refusal(&page.form("answer", &unseen).await), (409, "not_awaiting_answer".to_owned()));
     let answer = [
+        ("shown", &*seen),
         ("agent", "front-01"),
         ("task", &*task),
         ("question", &*id),
@@ -267,7 +272,9 @@ async fn a_person_sends_answers_cancels_and_retries_and_nothing_hostile_runs() {
     let (task, _) = page.send("which size").await;
     front.task_in(&task, &["input_required"]).await;
     let id = question(&front, &task).await;
-    let chosen = page.form("answer", &[("task", &*task), ("question", &*id), ("choice", "1")]).await;
+    let seen = shown(&page.view("view=inbox").await);
+    let choice = [("task", &*task), ("question", &*id), ("choice", "1"), ("shown", &*seen)];
+    let chosen = page.form("answer", &choice).await;
     assert_eq!(chosen.status, 204, "{chosen:?}");
     front.task_in(&task, &["completed"]).await;
     let (task, _) = page.send("which size").await;
@@ -277,6 +284,12 @@ async fn a_person_sends_answers_cancels_and_retries_and_nothing_hostile_runs() {
     let again = page.form("retry", &[("task", &*task)]).await;
     let go = again.headers["mesh-console-go"].to_str().unwrap();
     assert!(again.status == 204 && !go.contains(&task), "{again:?}");
+}
+
+/// What a page says of the first question that it shows.
+fn shown(view: &str) -> String {
+    let digest = view.split("name=\"shown\" value=\"").nth(1).unwrap_or_else(|| panic!("{view}"));
+    digest.split('"').next().unwrap().to_owned()
 }
 
 async fn question(agent: &crate::harness::Agent, task: &str) -> String {

@@ -358,7 +358,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/console/answer", "331a3a111111"),
     ("POST", "/console/bulk", "331a3a111111"),
     ("POST", "/console/cancel", "331a3a111111"),
-    ("POST", "/console/elsewhere", "331a3a111111"),
+    ("POST", "/console/elsewhere", "331434111111"),
     ("POST", "/console/entry", "331a3a111111"),
     ("POST", "/console/links", "111a3a111111"),
     ("POST", "/console/retry", "331a3a111111"),

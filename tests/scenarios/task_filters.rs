@@ -249,3 +249,22 @@ async fn on_a_terminal_a_person_is_asked_first_and_a_failure_is_the_exit_code() 
     let (code, shown) = terminal.ends().await;
     assert!(code == 1 && shown.contains("t-3: ") && shown.contains("1 of 1 task failed"), "{code}: {shown}");
 }
+
+#[tokio::test]
+async fn a_task_that_is_sent_again_has_its_artifacts_and_what_its_result_must_pass() {
+    let mesh =
+        Process::up("agents: [{ agent: echo-01, open: true, skills: [say], brain: { echo: {} } }]").await;
+    let echo = mesh.agent("echo-01");
+    let demand = json!({ "schema": { "type": "object" } });
+    let notes = json!([{ "artifactId": "notes", "name": "notes.txt", "parts": [{ "text": "remember" }] }]);
+    let request = json!({
+        "taskId": "t-1", "description": "x", "capability": "say", "accept": demand, "artifacts": notes,
+    });
+    assert_eq!(state(&echo.ask(request).await), "failed");
+    let (code, out, errors) = mesh.as_person(&["tasks", "retry", "t-1", "--json"]).await;
+    assert_eq!(code, 0, "{errors}");
+    let sent: Value = serde_json::from_str(out.trim()).unwrap();
+    let again = echo.task_in(sent["newTaskId"].as_str().unwrap(), &["completed", "failed"]).await;
+    assert_eq!(state(&again), "failed", "its result is checked as that of the first: {again:#}");
+    assert!(crate::harness::message(&again).contains("refused"), "{again:#}");
+}

@@ -25,7 +25,7 @@ pub struct ChartColumn {
 
 /// The height and width of a column with its gap.
 const HEIGHT: f64 = 96.0;
-const STEP: f64 = 20.0;
+const STEP: f64 = 18.0;
 
 /// The columns side by side; `label` says what they are. Nothing if there are none.
 pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
@@ -38,7 +38,7 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
     let spoken: Vec<_> =
         named.map(|column| format!("{}: {}", brief(&column.label, 40), column.text)).collect();
     // A label is as wide as two columns.
-    let every = columns.len().div_ceil(10).max(2);
+    let every = columns.len().div_ceil(9).max(3);
     html! {
         div.scroll.from-end tabindex="0" role="region" aria-label=(label) {
             svg.chart viewBox=(format!("0 0 {width:.0} 124")) width=(format!("{width:.0}")) height="124" role="img" aria-label={ (label) ". " (spoken.join(", ")) } {
@@ -47,8 +47,8 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
                     @let x = format!("{:.1}", at as f64 * STEP + 3.0);
                     g {
                         title { (brief(&column.label, 80)) ": " (column.text) }
-                        rect.track x=(x) y="4" width="14" height="96" rx="2" {}
-                        rect.column x=(x) y=(format!("{:.1}", 4.0 + HEIGHT - height)) width="14" height=(format!("{height:.1}")) rx="2" {}
+                        rect.track x=(x) y="4" width="12" height="96" rx="2" {}
+                        rect.column x=(x) y=(format!("{:.1}", 4.0 + HEIGHT - height)) width="12" height=(format!("{height:.1}")) rx="2" {}
                         @if at % every == 0 { text x=(x) y="117" { (brief(column.label.get(5..).unwrap_or(&column.label), 12)) } }
                     }
                 }

@@ -3,13 +3,22 @@
 use crate::{action_form::ActionForm, json_view, times, viewer::Viewer, visible_text::VisibleText};
 use maud::{Markup, html};
 use protocol::{
+    ids::Digest,
     question::{OnTimeout, Question, QuestionKind},
     time::WallTime,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The prefix of the fields of a form that a question asks for.
 pub const VALUE: &str = "value.";
+
+/// The field with the [`digest`] of the question.
+pub const SHOWN: &str = "shown";
+
+/// What a question says, all of it: nobody answers another one than was shown.
+pub fn digest(question: &Question) -> String {
+    Digest::of(json!(question).to_string().as_bytes()).to_string()
+}
 
 /// The field with the arguments of a call, which the viewer may change.
 pub const ARGUMENTS: &str = "arguments";
@@ -31,7 +40,7 @@ pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
             (ActionForm {
                 path: "answer",
                 done: "Your answer is on its way to the agent.",
-                hidden: &[("agent", at.agent), ("task", at.task), ("question", &question.id)],
+                hidden: &[("agent", at.agent), ("task", at.task), ("question", &question.id), (SHOWN, &digest(question))],
             }.with(fields(question)))
         } @else {
             p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" } }
@@ -163,7 +172,6 @@ fn field(name: &str, member: &Value, is_required: bool) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn viewer(is_signed_in: bool) -> Viewer {
         Viewer {

@@ -6,7 +6,7 @@ use super::{
     exit::{CliError, Exit},
 };
 use crate::tasks::search::{ME, TaskSearch};
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use protocol::{ids::AgentId, problem::Reason, routes, task::EXTENSION};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ impl LocatedTask {
 
 /// The most tasks of each agent among which one is looked for by the beginning of its id.
 const MOST_LISTED: usize = 1_000;
+/// How many requests run at once.
+const AT_ONCE: usize = 16;
 
 /// The most ids that an error names.
 const MOST_NAMED: usize = 5;
@@ -102,7 +104,8 @@ pub(super) async fn with_accountable(
         true => None,
         false => Some(listed),
     });
-    join_all(parts).await.into_iter().flatten().collect()
+    let parts: Vec<_> = stream::iter(parts).buffered(AT_ONCE).collect().await;
+    parts.into_iter().flatten().collect()
 }
 
 /// Whether the agent that gave the task to its own has the same task.

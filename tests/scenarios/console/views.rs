@@ -149,7 +149,7 @@ async fn a_session_is_steered_by_its_person_and_hidden_from_others() {
 async fn a_task_that_waits_for_its_agent_is_drawn_as_waiting() {
     let dir = crate::harness::directory();
     let hold = file(dir.path(), "hold", "");
-    let wait = "read -r turn; while [ -e \"$1\" ]; do sleep 0.02; done; echo '{\"type\":\"done\"}'";
+    let wait = "read -r turn; while [ -e \"$1\" ]; do sleep 0.02; done; echo '{\"type\":\"done\",\"message\":\"ok\"}'";
     let script = file(dir.path(), "wait.sh", wait);
     let brain = format!("{{ exec: [sh, '{}', '{}'] }}", script.display(), hold.display());
     let mesh =
@@ -181,7 +181,7 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
     let dir = crate::harness::directory();
     let script = file(dir.path(), "meter.py", METER);
     let more = format!(
-        "  - {{ agent: meter-01, open: true, entrance: true, skills: [dig], brain: {{ exec: [python3, '{}'] }}, quotas: [{{ tokens: 1234, per: day }}] }}\nmesh:",
+        "  - {{ agent: meter-01, open: true, entrance: true, skills: [dig], brain: {{ exec: [python3, '{}'] }}, quotas: [{{ tokens: 1234, per: day, reached: wait }}] }}\nmesh:",
         script.display()
     );
     let mesh = Process::up_beside(&TEAM.replace("mesh:", &more), &[("script.yaml", SCRIPT)]).await;
@@ -214,6 +214,16 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
     assert!(!alice.view("view=cost&kind=requester").await.contains("user:local"));
     let quotas = person.view("view=cost").await;
     assert!(quotas.contains("1207 of 1234 tokens") && quotas.contains("near"), "{quotas}");
+    assert!(!quotas.contains("Held back by quotas"), "{quotas}");
+    dig(&person, "100").await;
+    let held = person.form("send", &[("agent", "meter-01"), ("description", "5")]).await;
+    assert_eq!(held.status, 204, "{held:?}");
+    eventually("the quota holds a task back", async || {
+        let shown = person.view("view=cost").await;
+        (shown.contains("Held back by quotas") && shown.contains("reached")).then_some(())
+    })
+    .await;
+    assert!(!alice.view("view=cost").await.contains("Held back by quotas"), "it is not hers");
     assert_eq!(person.get("console/view?view=cost&kind=nobody").await.status, 400);
     assert_eq!(person.get("console/view?view=cost&since=never").await.status, 400);
     let map = person.view("view=mesh").await;
@@ -226,10 +236,11 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
         assert!(agent.contains(part), "{part}: {agent}");
     }
     let hers = alice.view("view=agent&agent=meter-01").await;
-    assert!(!hers.contains("At the moment") && hers.contains("of its last 1 task "), "{hers}");
+    assert!(!hers.contains("At the moment") && hers.contains("of its last 1 task that"), "{hers}");
     assert_eq!(person.get("console/view?view=agent&agent=nobody").await.status, 404);
     let health = person.view("view=health").await;
-    for part in ["keepTasksMs", "14 d<", "Store", "four fifths of", env!("CARGO_PKG_VERSION")] {
+    for part in ["keepTasksMs", "14 d<", "Store", "is used up and opens again at", env!("CARGO_PKG_VERSION")]
+    {
         assert!(health.contains(part), "{part}: {health}");
     }
     let hers = alice.view("view=health").await;

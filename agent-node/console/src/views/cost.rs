@@ -62,6 +62,8 @@ const TIMES: [(&str, &str); 4] =
 
 /// The view.
 pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &CostData) -> Markup {
+    let since = data.since.to_string();
+    let since = since.get(..10).unwrap_or(&since);
     let (key, label) = KEYS.iter().find(|(key, _)| *key == at.kind).copied().unwrap_or(KEYS[0]);
     viewer.view(
         ViewHead { view: ViewName::Cost, title: "Cost", live: "tasks" },
@@ -69,7 +71,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &CostData) -> Markup {
             div.head {
                 div {
                     h1 { "Cost" }
-                    p.muted { "What brains have used since " (data.since) @if !data.sees_all { ", for work of yours" } ". Models are counted, and what other brains report." }
+                    p.muted { "What brains have used since " (since) @if !data.sees_all { ", for work of yours" } ". Models are counted, and what other brains report." }
                 }
             }
             nav.actions aria-label="Sum up by" {

@@ -3,7 +3,7 @@
 
 use crate::{
     action_form::ActionForm,
-    chart, content, json_view,
+    chart, json_view,
     location::{ConsoleLocation, ViewName},
     plan_graph::{self, PlanNode},
     state_mark::{self, StateTone, mark},
@@ -12,10 +12,15 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use patterns::session::names::{SESSION, TEAM};
-use protocol::{artifact::Artifact, task::Task};
+use protocol::task::Task;
 use serde_json::Value;
 use std::{collections::BTreeMap, time::Duration};
+
+mod conversation;
+mod stages;
+
+use conversation::{conversation, made};
+use stages::{all, asked, holder, now, tone, word, words};
 
 /// What the page knows.
 #[derive(Debug, Clone)]
@@ -27,72 +32,6 @@ pub struct SessionData {
     pub has_ended: bool,
     /// The session as `GET /a2a/tasks/{id}/session` shows it.
     pub session: Value,
-}
-
-fn word<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
-}
-
-fn all<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
-    value[name].as_array().into_iter().flatten()
-}
-
-fn words<'a>(value: &'a Value, name: &str) -> Vec<&'a str> {
-    all(value, name).filter_map(Value::as_str).collect()
-}
-
-/// The state of a stage or a seat, as it is coloured.
-fn tone(state: &str) -> StateTone {
-    match state {
-        "running" | "working" => StateTone::Busy,
-        "gated" | "asked" => StateTone::Wait,
-        "done" | "completed" => StateTone::Ok,
-        "failed" | "incomplete" => StateTone::Bad,
-        _ => StateTone::Idle,
-    }
-}
-
-/// Whether what was said in `stage` is shown: of a sealed one only after its end.
-fn is_open(stage: &Value) -> bool {
-    stage["sealed"] != true || !["waiting", "running", "gated"].contains(&word(stage, "state"))
-}
-
-/// The people of a stage whose turn it is.
-fn asked(stage: &Value) -> Vec<&str> {
-    all(stage, "seats").filter(|seat| seat["state"] == "asked").map(|seat| word(seat, "seat")).collect()
-}
-
-/// Who has a seat: the agent that has taken it, or who may.
-fn holder(seat: &Value) -> String {
-    match (seat["agent"].as_str().or(seat["who"].as_str()), &seat["who"]) {
-        (Some(agent), _) => agent.to_owned(),
-        (None, Value::Object(kinds)) => {
-            let named = kinds.iter().filter_map(|(kind, of)| Some(format!("{kind} {}", of.as_str()?)));
-            named.collect::<Vec<_>>().join(", ")
-        }
-        _ => "\u{2013}".to_owned(),
-    }
-}
-
-/// Why a stage does not go on, or who is at work in it.
-fn now(stage: &Value) -> String {
-    match word(stage, "state") {
-        "running" => match (asked(stage).join(", "), words(stage, "working")) {
-            (person, _) if !person.is_empty() => format!("waits for {person}"),
-            (_, working) if working.is_empty() => "between two turns".to_owned(),
-            (_, working) => format!("{} at work", working.join(", ")),
-        },
-        "gated" => "waits for your decision".to_owned(),
-        "waiting" => match words(stage, "waitsFor").join(", ") {
-            open if open.is_empty() => "waits for a way to it".to_owned(),
-            open => format!("waits for {open}"),
-        },
-        state => match (word(stage, "label"), word(stage, "reason")) {
-            ("", "") => state.to_owned(),
-            ("", why) => why.to_owned(),
-            (label, _) => label.to_owned(),
-        },
-    }
 }
 
 /// The view.
@@ -114,8 +53,8 @@ pub fn view(viewer: &Viewer, data: &SessionData) -> Markup {
             }
             div.columns {
                 div.stack {
-                    (conversation(data, &stages))
-                    (made(data, &stages))
+                    (conversation(&data.task.artifacts, &stages))
+                    (made(&data.task.artifacts, &stages))
                 }
                 div.stack {
                     @if viewer.is_signed_in && !data.has_ended { (steer(data, &stages)) }
@@ -210,97 +149,6 @@ fn seat_row(seat: &Value) -> Markup {
     }
 }
 
-/// What was said, by who was meant to hear it.
-struct SpeechAudience<'a> {
-    /// The stage, and its iteration if it is not the first.
-    stage: String,
-    /// Who talked alone; empty for all.
-    members: Vec<&'a str>,
-    said: Vec<(&'a Artifact, &'a Value)>,
-}
-
-/// The artifacts that are words of a session, by audience, in the order in which each began.
-fn audiences<'a>(data: &'a SessionData, stages: &[&'a Value]) -> Vec<SpeechAudience<'a>> {
-    let closed: Vec<&str> =
-        stages.iter().filter(|stage| !is_open(stage)).map(|stage| word(stage, "stage")).collect();
-    let mut all: Vec<SpeechAudience<'a>> = Vec::new();
-    for artifact in &data.task.artifacts {
-        let Some(about) = artifact.metadata.get(SESSION).filter(|about| about["from"].is_string()) else {
-            continue;
-        };
-        if about["does"].is_string() || closed.contains(&word(about, "stage")) {
-            continue;
-        }
-        let iteration = about["iteration"].as_u64().filter(|iteration| *iteration > 1);
-        let stage = format!(
-            "{}{}",
-            word(about, "stage"),
-            iteration.map(|time| format!("#{time}")).unwrap_or_default()
-        );
-        let to = words(about, "to");
-        let mut members = if to == [TEAM] { Vec::new() } else { [vec![word(about, "from")], to].concat() };
-        members.sort_unstable();
-        members.dedup();
-        match all.iter_mut().find(|known| known.stage == stage && known.members == members) {
-            Some(known) => known.said.push((artifact, about)),
-            None => all.push(SpeechAudience { stage, members, said: vec![(artifact, about)] }),
-        }
-    }
-    all
-}
-
-fn conversation(data: &SessionData, stages: &[&Value]) -> Markup {
-    let sealed: Vec<_> = stages.iter().filter(|stage| !is_open(stage)).collect();
-    let audiences = audiences(data, stages);
-    html! {
-        section.card {
-            header { h2 { "Conversation" } span.small.muted { "by who was meant to hear it" } }
-            @if audiences.is_empty() && sealed.is_empty() { div.empty { p { "Nothing was said yet." } } }
-            @for stage in &sealed {
-                div.body { p.notice.wait { strong { (brief(word(stage, "stage"), 60)) } " is sealed: what is said in it is shown when it ends." } }
-            }
-            @for audience in &audiences {
-                div.body data-key={ "audience-" (audience.stage) (audience.members.join("+")) } {
-                    h3 {
-                        (brief(&audience.stage, 60)) ": "
-                        @if audience.members.is_empty() { "the whole table" } @else { "between " (brief(&audience.members.join(" and "), 160)) }
-                    }
-                    div.chat role="log" aria-label={ "Said in " (brief(&audience.stage, 60)) } {
-                        @for (artifact, about) in &audience.said { (said(artifact, about)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn said(artifact: &Artifact, about: &Value) -> Markup {
-    html! {
-        div.said data-key={ "said-" (artifact.artifact_id) } {
-            div.row.small {
-                strong { (brief(word(about, "from"), 60)) }
-                @if let Some(round) = about["round"].as_u64() { span.muted { "round " (round) } }
-                @let to = words(about, "to");
-                @if to != [TEAM] { span.muted { "to " (brief(&to.join(", "), 120)) } }
-            }
-            @for part in &artifact.parts { (content::part(&format!("said by {} as {}", word(about, "from"), artifact.artifact_id), part)) }
-        }
-    }
-}
-
-/// What was made beside the words.
-fn made(data: &SessionData, stages: &[&Value]) -> Markup {
-    let closed: Vec<&str> =
-        stages.iter().filter(|stage| !is_open(stage)).map(|stage| word(stage, "stage")).collect();
-    let made = data.task.artifacts.iter().filter(|artifact| match artifact.metadata.get(SESSION) {
-        None => artifact.artifact_id != patterns::session::RECORD,
-        Some(about) => {
-            about["from"].is_null() && !closed.contains(&word(about, "stage")) && about["say"].is_null()
-        }
-    });
-    html! { @for artifact in made { (content::artifact(artifact)) } }
-}
-
 fn budgets(budget: &Value) -> Markup {
     let shown = |name: &str, value: f64| match name {
         "timeMs" => times::duration(Duration::from_millis(value.max(0.0) as u64)),
@@ -378,6 +226,7 @@ fn steer(data: &SessionData, stages: &[&Value]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use patterns::session::names::{SESSION, TEAM};
     use protocol::time::WallTime;
     use serde_json::json;
 

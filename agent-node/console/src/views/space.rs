@@ -10,7 +10,7 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::spaces::{Entry, EntryKind, EntryState, Space};
+use protocol::spaces::{Entry, EntryKind, EntryLink, EntryState, Space};
 
 /// An entry, and what the viewer may do with it: `merge`, `reject`, `archive`, `withdraw` or `accept`.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ pub(super) fn entry(viewer: &Viewer, line: &EntryLine) -> Markup {
                 (times::since(viewer.now, entry.at))
                 @if let Some(task) = &entry.task { a href=(ConsoleLocation::task("", task.as_str()).href()) { "task" } }
                 @for tag in &entry.tags { span.chip { (brief(tag, 40)) } }
-                @for (link, id) in &entry.links { span.mono { (format!("{link:?}")) " " (brief(id.as_str(), 40)) } }
+                @for (link, id) in &entry.links { span { (link_words(*link)) " " span.mono { (brief(id.as_str(), 40)) } } }
             }
             @if let Some(reason) = &entry.reason {
                 p.small.muted { (VisibleText(reason)) @if let Some(by) = &entry.changed_by { " (" (VisibleText(&by.to_string())) ")" } }
@@ -150,6 +150,18 @@ pub(super) fn entry(viewer: &Viewer, line: &EntryLine) -> Markup {
             @if viewer.is_signed_in && !actions.is_empty() { (decide(entry, actions)) }
         }
     }
+}
+
+/// The name of a link in words, such as `merged from`.
+fn link_words(link: EntryLink) -> String {
+    let mut words = String::new();
+    for char in format!("{link:?}").chars() {
+        if char.is_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.extend(char.to_lowercase());
+    }
+    words
 }
 
 fn decide(entry: &Entry, actions: &[&str]) -> Markup {

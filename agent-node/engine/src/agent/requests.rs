@@ -81,7 +81,7 @@ impl Agent {
     fn take_task(
         &mut self,
         message: IncomingMessage,
-        mut request: message::TaskRequest,
+        request: message::TaskRequest,
         reply: ReplyTo,
         cx: &mut Context<'_>,
     ) -> Result<(), Problem> {
@@ -115,7 +115,7 @@ impl Agent {
         };
         let acceptance = match facts.is_self && request.is_review || fate == Fate::HostWork {
             true => AcceptanceTerms::default(),
-            false => self.acceptance(wanted.as_ref(), request.accept.take().map(|demand| *demand)),
+            false => self.acceptance(wanted.as_ref(), request.accept.as_deref().cloned()),
         };
         let capability = match (wanted, fate) {
             (_, Fate::Delegate) => Some(self.orchestrator_capability(cx)?),
@@ -249,6 +249,7 @@ impl Agent {
             root,
             root_proof,
             budget: request.budget,
+            accept: request.accept,
             contact: message.contact.clone(),
             space: message.envelope.space_id.clone(),
             session: request.session.filter(|_| message.by.agent().is_some()),

@@ -483,7 +483,8 @@ impl AgentLoop {
         }
         let record = self.transcript.call(&call.id);
         let starts = record.map_or(0, |call| call.starts);
-        if self.limits.hooks.before && starts == 0 && record.is_some_and(|call| call.checked.is_none()) {
+        let is_unchecked = |call: &CallRecord| call.checked.is_none() && call.edited.is_none();
+        if self.limits.hooks.before && starts == 0 && record.is_some_and(is_unchecked) {
             let event = HookEvent::Before { server, tool: name, call: call.clone() };
             return self.ask_hook(call.id.clone(), event, actions);
         }
@@ -590,10 +591,13 @@ impl AgentLoop {
             return self.end_checked(verdict, actions);
         }
         let Some(record) = self.transcript.call(id) else { return };
-        let (call, is_edited) = (record.call.clone(), record.edited.is_some());
+        let (call, edited) =
+            (record.call.clone(), record.edited.as_ref().map(|edited| edited.arguments.clone()));
         match (self.held.remove(id), verdict) {
             // What a person has approved is called, or nothing.
-            (None, HookVerdict::Arguments(_)) if is_edited => {
+            (None, HookVerdict::Arguments(wanted))
+                if edited.as_ref().is_some_and(|edited| *edited != wanted) =>
+            {
                 let reason = "It wants other arguments than those that a person has approved.";
                 self.finish(&call, ToolResult::error(prompts::hook_denied(&call.name, reason)), actions);
             }
@@ -758,8 +762,16 @@ impl AgentLoop {
     }
 
     /// Records that a call was made without a result. Each time that it was made was reported when it failed.
-    fn give_up(&mut self, call: &ToolCall, result: ToolResult, actions: &mut Vec<LoopAction>) {
+    fn give_up(&mut self, call: &ToolCall, mut result: ToolResult, actions: &mut Vec<LoopAction>) {
+        self.name_edit(call, &mut result);
         self.record(TranscriptRecord::Finished { call: call.id.clone(), result }, actions);
+    }
+
+    /// Tells the model with which arguments a call was made that a person has changed.
+    fn name_edit(&self, call: &ToolCall, result: &mut ToolResult) {
+        if let Some(edited) = self.transcript.call(&call.id).and_then(|call| call.edited.as_ref()) {
+            result.text = prompts::edited(&edited.arguments, &result.text);
+        }
     }
 
     /// Records the result of a call that this turn has not timed.
@@ -776,10 +788,7 @@ impl AgentLoop {
         actions: &mut Vec<LoopAction>,
     ) {
         let error = result.is_error.then_some(TOOL_ERROR);
-        if let Some(edited) = self.transcript.call(&call.id).and_then(|call| call.edited.as_ref()) {
-            result.text = prompts::edited(&edited.arguments, &result.text);
-            result.is_from_person = true;
-        }
+        self.name_edit(call, &mut result);
         actions.push(LoopAction::Report(self.tool_use(call, took, error)));
         // Pieces of artifacts and pages of signals are bounded already.
         let is_bounded = [READ_ARTIFACT, READ_SIGNALS].contains(&call.name.as_str());

@@ -1,6 +1,6 @@
 //! An answer out of the fields of a form.
 
-use console::question_form::{ARGUMENTS, VALUE};
+use console::question_form::{self, ARGUMENTS, SHOWN, VALUE};
 use protocol::{
     problem::{Problem, Reason},
     question::{Answer, Decision, Question, QuestionKind},
@@ -32,6 +32,14 @@ impl FormFields {
 
     /// The answer to `question`.
     pub(super) fn answer(&self, question: &Question) -> Result<Answer, Problem> {
+        if self.get(SHOWN) != question_form::digest(question) {
+            let why = format!("question {} is another one than was shown: look at it again", question.id);
+            return Err(Problem::new(Reason::NotAwaitingAnswer, why));
+        }
+        self.value(question)
+    }
+
+    fn value(&self, question: &Question) -> Result<Answer, Problem> {
         let invalid = |why: String| Problem::new(Reason::InvalidField, why);
         Ok(match question.kind {
             QuestionKind::Text | QuestionKind::Credential => Answer::Text(self.get("text").to_owned()),
@@ -107,7 +115,7 @@ mod tests {
             "gift": { "type": "boolean" }, "note": { "type": "string" },
         } });
         let question = Question::form("q", "which?", schema);
-        let answer = |body: &str| FormFields::parse(body.as_bytes()).unwrap().answer(&question);
+        let answer = |body: &str| FormFields::parse(body.as_bytes()).unwrap().value(&question);
         let values = answer(
             "value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x",
         );
@@ -121,12 +129,16 @@ mod tests {
     #[test]
     fn a_choice_is_one_of_the_options_and_a_decision_is_said() {
         let choice = Question::choice("q", "which?", ["one", "two"]);
-        let answer = |body: &str, of: &Question| FormFields::parse(body.as_bytes()).unwrap().answer(of);
+        let answer = |body: &str, of: &Question| FormFields::parse(body.as_bytes()).unwrap().value(of);
         assert_eq!(answer("choice=1", &choice), Ok(Answer::Text("two".to_owned())));
         assert!(answer("choice=2", &choice).is_err() && answer("", &choice).is_err());
         let approval = Question::approval("q", "really?", json!({ "name": "rm" }));
         let denied = Answer::decide(Decision::Deny, Some("no".to_owned()));
         assert_eq!(answer("decision=deny&reason=+no+", &approval), Ok(denied));
         assert!(answer("reason=x", &approval).is_err(), "nothing is approved by chance");
+        let unseen = FormFields::parse(b"decision=approve").unwrap().answer(&approval);
+        assert_eq!(unseen.unwrap_err().reason, Reason::NotAwaitingAnswer);
+        let seen = format!("decision=deny&shown={}", question_form::digest(&approval));
+        assert!(FormFields::parse(seen.as_bytes()).unwrap().answer(&approval).is_ok());
     }
 }

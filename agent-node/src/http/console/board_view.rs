@@ -20,6 +20,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 /// The signals of a page.
 const PAGE: usize = 60;
+/// The most revisions of the board that are looked at for one page.
+const MAX_SCANNED: u64 = 20_000;
 /// The most signals that are compared with the filters for one page.
 const MAX_SEARCHED: usize = 4_000;
 /// The most signals of one read.
@@ -121,8 +123,10 @@ async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> R
         },
     };
     let (mut data, mut span) = (BoardPage::default(), FIRST_SPAN);
-    while end > 0 && data.signals.len() < PAGE && data.searched < MAX_SEARCHED {
-        let begin = end.saturating_sub(span);
+    // However few of them the viewer may see.
+    let oldest = end.saturating_sub(MAX_SCANNED);
+    while end > oldest && data.signals.len() < PAGE && data.searched < MAX_SEARCHED {
+        let begin = end.saturating_sub(span).max(oldest);
         let mut found = Vec::new();
         let mut after = begin;
         while after < end {

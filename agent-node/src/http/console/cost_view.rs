@@ -22,6 +22,8 @@ use serde_json::json;
 use std::{collections::BTreeMap, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The most days of a page: ten years.
+const MAX_DAYS: u32 = 3_650;
 /// The most tasks of each agent among which those are looked for that a quota holds back.
 const MAX_HELD: usize = 100;
 
@@ -39,6 +41,7 @@ fn begin(since: &str, now: WallTime) -> Result<WallTime, Problem> {
         days => days
             .strip_suffix('d')
             .and_then(|days| days.parse().ok())
+            .filter(|days| (1..=MAX_DAYS).contains(days))
             .map(|days| days_ago(now, days))
             .ok_or_else(invalid),
     }
@@ -100,11 +103,7 @@ pub(super) async fn data(
         let of_agent = quotas(node, local, requester.as_ref()).await;
         statuses.extend(of_agent.into_iter().map(|status| (local.id.to_string(), status)));
     }
-    let names: Vec<String> = statuses
-        .iter()
-        .filter(|(_, status)| status.state == "reached")
-        .map(|(_, status)| status.quota.clone())
-        .collect();
+    let names: Vec<String> = statuses.iter().map(|(_, status)| status.quota.clone()).collect();
     let held = match names.is_empty() {
         true => Vec::new(),
         false => scope.read(move |scope| task_list::held_by(scope, &names, MAX_HELD)).await?,

@@ -6,7 +6,7 @@ use crate::{
     console_paths,
     http::{
         node_state::NodeState,
-        registry_calls::{FRESH, MOST_USERS, OpenQuestion, RegistryCalls, WaitingElsewhere},
+        registry_calls::{OpenQuestion, WaitingElsewhere},
         routes::inbox,
     },
     tasks::search::TaskSearch,
@@ -23,6 +23,7 @@ use protocol::{
     card::Card,
     identity::PersonKey,
     ids::TaskId,
+    json::any_version::of_any_version,
     principal::Principal,
     problem::{Problem, Reason},
     question::{Answer, Question},
@@ -32,18 +33,15 @@ use protocol::{
 use registry::entry::AgentQuery;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{
-    cmp::Reverse,
-    collections::BTreeSet,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
 use transport::http_client::{ClientRequest, HttpClient};
 
 /// How long an agent is waited for. Who is silent for so long is named on the page.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The most agents that are called at once.
 const AT_ONCE: usize = 16;
+/// The most questions of one agent that are shown.
+const MOST_QUESTIONS: usize = 200;
 /// The most agents that are called for one page.
 const MOST_AGENTS: usize = 256;
 
@@ -117,13 +115,17 @@ impl Elsewhere {
 
     /// What each agent, or the one of this name, answers at `path`.
     async fn ask<T: DeserializeOwned>(&mut self, agent: &str, path: &str) -> Vec<(Arc<Card>, T)> {
-        let Some(RegistryCalls { wire, .. }) = &self.node.registry_calls else { return Vec::new() };
+        let node = self.node.clone();
+        let Some(calls) = &node.registry_calls else { return Vec::new() };
         let asked = self.agents.iter().filter(|card| agent.is_empty() || card.agent_id.as_str() == agent);
-        let calls = asked.map(|card| async {
+        let (silent, asked): (Vec<_>, Vec<_>) = asked.partition(|card| calls.is_silent(&card.agent_id));
+        self.silent.extend(silent.into_iter().map(|card| card.agent_id.to_string()));
+        let asked = asked.into_iter().map(|card| async {
             let url = format!("{}{path}", card.endpoint.trim_end_matches('/'));
-            (card.clone(), tokio::time::timeout(PATIENCE, wire.json::<T>(self.request(card, &url))).await)
+            let answer = calls.wire.json::<T>(self.request(card, &url));
+            (card.clone(), tokio::time::timeout(PATIENCE, answer).await)
         });
-        let answers: Vec<_> = stream::iter(calls).buffer_unordered(AT_ONCE).collect().await;
+        let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
         let mut all = Vec::new();
         for (card, answer) in answers {
             match answer {
@@ -132,6 +134,7 @@ impl Elsewhere {
                     if let Ok(Err(problem)) = late_or_refused {
                         tracing::debug!(agent = %card.agent_id, %problem, "it does not answer the console");
                     }
+                    calls.note_silent(&card.agent_id);
                     self.silent.insert(card.agent_id.to_string());
                 }
             }
@@ -141,26 +144,26 @@ impl Elsewhere {
 
     /// The questions that wait for the user there. They are asked for once in two seconds, however many pages are open.
     pub(super) async fn questions(&mut self) -> Vec<OpenQuestion> {
-        let node = self.node.clone();
-        let Some(RegistryCalls { asked, .. }) = &node.registry_calls else { return Vec::new() };
-        let mut asked = asked.lock().await;
-        if let Some((_, known)) = asked.get(&self.by).filter(|(at, _)| at.elapsed() < FRESH) {
-            let WaitingElsewhere { questions, silent } = known.clone();
-            self.silent.extend(silent);
-            return questions;
-        }
-        // The agents of one process name each other's, too.
-        let mut seen = BTreeSet::new();
-        let answers = self.ask::<InboxAnswer>("", routes::INBOX).await;
-        let all = answers.into_iter().flat_map(|(_, answer)| answer.items);
-        let questions: Vec<_> =
-            all.filter(|asked| seen.insert((asked.agent_id.clone(), asked.question.id.clone()))).collect();
-        if asked.len() >= MOST_USERS {
-            asked.clear();
-        }
-        let waiting = WaitingElsewhere { questions: questions.clone(), silent: self.silent.clone() };
-        asked.insert(self.by.clone(), (Instant::now(), waiting));
+        let (node, by) = (self.node.clone(), self.by.clone());
+        let Some(calls) = &node.registry_calls else { return Vec::new() };
+        let ask = async {
+            let answers = self.ask::<InboxAnswer>("", routes::INBOX).await;
+            let questions = answers.into_iter().flat_map(|(card, answer)| {
+                // An agent speaks for itself only.
+                let own = answer.items.into_iter().filter(move |asked| asked.agent_id == card.agent_id);
+                own.take(MOST_QUESTIONS)
+            });
+            WaitingElsewhere { questions: questions.collect(), silent: self.silent.clone() }
+        };
+        let WaitingElsewhere { questions, silent } = calls.waiting(&by, ask).await;
+        self.silent.extend(silent);
         questions
+    }
+
+    /// What tells that the lists of tasks there have changed: the newest of each agent.
+    pub(super) async fn newest(&mut self) -> Vec<String> {
+        let (lines, _) = self.tasks("", TaskSearch::default(), 1).await;
+        lines.iter().map(|line| format!("{} {} {}", line.agent, line.id, line.changed)).collect()
     }
 
     /// The newest tasks there that `search` selects, at most `most` of each agent, and behind which time those of an agent that has
@@ -180,7 +183,8 @@ impl Elsewhere {
         for (card, TasksAnswer { tasks }) in self.ask::<TasksAnswer>(agent, &path).await {
             let of_agent: Vec<_> =
                 tasks.iter().filter_map(|task| TaskLine::of_a2a(card.agent_id.as_str(), task)).collect();
-            let oldest = of_agent.last().filter(|_| tasks.len() >= most).map(|line| line.changed.0);
+            // All tasks of the oldest millisecond are on the next page.
+            let oldest = of_agent.last().filter(|_| tasks.len() >= most).map(|line| line.changed.0 + 1);
             missing_before = missing_before.max(oldest);
             lines.extend(of_agent);
         }
@@ -212,7 +216,9 @@ impl Elsewhere {
         verb: &str,
         body: &Value,
     ) -> Result<Value, Problem> {
-        self.post(card, &format!("{}/{task}/{verb}", routes::TASKS), body).await
+        let done = self.post(card, &format!("{}/{task}/{verb}", routes::TASKS), body).await;
+        self.node.registry_calls.iter().for_each(|calls| calls.forget(&self.by));
+        done
     }
 
     /// The address of the page `at` at the agent's own console, where it signs the user in, once.
@@ -226,7 +232,7 @@ impl Elsewhere {
         let url = format!("{}{}/{task}", card.endpoint.trim_end_matches('/'), routes::TASKS);
         let task: A2aTask = self.wire()?.json(self.request(card, &url)).await?;
         let ours = task.metadata.get(EXTENSION).unwrap_or(&Value::Null);
-        let open: Vec<Question> = serde_json::from_value(ours["questions"].clone()).unwrap_or_default();
+        let open: Vec<Question> = of_any_version(ours["questions"].clone()).unwrap_or_default();
         open.into_iter().find(|question| question.id == id).ok_or_else(|| {
             let why = "the question is not open any more: it was answered, or its time is over";
             Problem::new(Reason::InvalidField, why)

@@ -35,6 +35,8 @@ pub(super) fn capabilities(node: &NodeState) -> BTreeMap<Capability, usize> {
 #[derive(Clone)]
 pub(super) struct ConsoleScope {
     pub(super) agents: Vec<HostedAgent>,
+    /// Whether a list spans several agents, some of which may be in other processes.
+    pub(super) spans: bool,
     pub(super) by: Principal,
     pub(super) proof: SenderProof,
 }
@@ -49,7 +51,8 @@ impl ConsoleScope {
             Some(local) => vec![local.clone()],
             None => node.agents.values().cloned().collect(),
         };
-        Ok(Self { agents, by: by.clone(), proof: proof_of(request) })
+        let spans = agents.len() != 1;
+        Ok(Self { agents, spans, by: by.clone(), proof: proof_of(request) })
     }
 
     /// Whether a credential proves the viewer, who may then do something.

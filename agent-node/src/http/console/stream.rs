@@ -184,14 +184,35 @@ impl BoardFeed {
     }
 }
 
+/// What a page shows of which nothing here tells: the proposals that wait, of other processes the questions, and of lists of tasks the
+/// newest.
+async fn look_further(
+    (scope, node): (&ConsoleScope, &NodeState),
+    elsewhere: Option<&mut Elsewhere>,
+    view: ViewName,
+) -> Vec<String> {
+    let proposals = space_view::proposals(scope, node).await;
+    let mut there: Vec<_> =
+        proposals.iter().map(|line| format!("{} {}", line.entry.id, line.entry.version)).collect();
+    if let Some(elsewhere) = elsewhere {
+        there.extend(elsewhere.questions().await.into_iter().map(|asked| asked.question.id));
+        if view == ViewName::Tasks {
+            there.extend(elsewhere.newest().await);
+        }
+    }
+    there.sort();
+    there
+}
+
 /// The changes of what one page shows.
 struct PageChanges {
     scope: ConsoleScope,
     node: Arc<NodeState>,
     elsewhere: Option<Elsewhere>,
-    /// The address of the page, and what nothing here tells of when it was looked at last.
-    at: ConsoleLocation,
+    view: ViewName,
+    /// What nothing here tells of when it was looked at last, and when that was.
     there: Vec<String>,
+    looked: Instant,
     watches: Vec<PageWatch>,
     board: BoardFeed,
     /// The bulk action of the page.
@@ -230,8 +251,9 @@ impl PageChanges {
             scope,
             node,
             elsewhere,
-            at: at.clone(),
+            view: at.view,
             there: Vec::new(),
+            looked: Instant::now(),
             watches,
             board,
             run,
@@ -246,7 +268,7 @@ impl PageChanges {
         if self.is_first {
             self.is_first = false;
             self.agents = self.look_at_agents();
-            self.there = self.look_further().await;
+            self.there = look_further((&self.scope, &self.node), self.elsewhere.as_mut(), self.view).await;
             return Some(self.event(&BTreeSet::new()).await);
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
@@ -287,41 +309,29 @@ impl PageChanges {
             };
             let has_proposals = self.node.local_services.board.is_some() && self.scope.is_signed_in();
             let looks_often = self.watches_agents || self.elsewhere.is_some() || has_proposals;
-            let seconds = if looks_often { AGENTS } else { HEARTBEAT * 2 };
-            tokio::select! {
+            let pause = if looks_often { AGENTS } else { HEARTBEAT * 2 };
+            // What changes here does not put it off.
+            let next_look = self.looked + pause;
+            let there = async {
+                tokio::time::sleep_until(next_look).await;
+                look_further((&self.scope, &self.node), self.elsewhere.as_mut(), self.view).await
+            };
+            let there = tokio::select! {
                 changed = stored => return changed,
                 kind = self.board.next() => return Ok(kind),
                 () = ran => return Ok(ChangeKind::Bulk),
-                () = tokio::time::sleep(seconds) => {}
-            }
+                there = there => there,
+            };
+            self.looked = Instant::now();
             let agents = self.look_at_agents();
-            if agents != self.agents {
-                self.agents = agents;
-                return Ok(ChangeKind::Agents);
-            }
-            let there = self.look_further().await;
-            if there != self.there {
-                self.there = there;
-                return Ok(ChangeKind::Tasks);
+            let (has_agents, has_tasks) = (agents != self.agents, there != self.there);
+            (self.agents, self.there) = (agents, there);
+            match (has_agents, has_tasks) {
+                (_, true) => return Ok(ChangeKind::Tasks),
+                (true, false) => return Ok(ChangeKind::Agents),
+                (false, false) => {}
             }
         }
-    }
-
-    /// What the page shows of which nothing here tells: proposals, and of other processes the questions, and of a list of tasks their
-    /// states.
-    async fn look_further(&mut self) -> Vec<String> {
-        let proposals = space_view::proposals(&self.scope, &self.node).await;
-        let mut there: Vec<_> =
-            proposals.iter().map(|line| format!("{} {}", line.entry.id, line.entry.version)).collect();
-        let Some(elsewhere) = &mut self.elsewhere else { return there };
-        there.extend(elsewhere.questions().await.into_iter().map(|asked| asked.question.id));
-        if self.at.view == ViewName::Tasks {
-            let search = task_list::filters(&self.scope, &self.at);
-            let (lines, _) = elsewhere.tasks(&self.at.agent, search, task_list::PAGE).await;
-            there.extend(lines.iter().map(|line| format!("{} {} {}", line.agent, line.id, line.changed)));
-        }
-        there.sort();
-        there
     }
 
     fn look_at_agents(&self) -> Vec<(String, u32)> {

@@ -71,12 +71,12 @@ fn days(since: &str) -> Option<i64> {
 /// The filters of an address; an unknown state is any. Where several agents are shown, a part of a task stands with the whole.
 pub(super) fn filters(scope: &ConsoleScope, at: &ConsoleLocation) -> TaskSearch {
     let requester = match at.requester.as_str() {
-        "" if scope.agents.len() != 1 => scope.by.to_string(),
+        "" if scope.spans => scope.by.to_string(),
         requester => requester.to_owned(),
     };
     let state = if states(&at.state).is_some() { at.state.clone() } else { String::new() };
     let since = days(&at.since).map(|days| WallTime(wall_time().0 - days * DAY_MS).to_string());
-    let until = at.before.parse().ok().map(|before: i64| WallTime(before - 1).to_string());
+    let until = at.before.parse().ok().map(|before: i64| WallTime(before.saturating_sub(1)).to_string());
     TaskSearch {
         state,
         requester,

@@ -29,11 +29,14 @@ pub(super) async fn get(
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
-    let scope = ConsoleScope::of(&request, &node, &by)?;
+    let mut scope = ConsoleScope::of(&request, &node, &by)?;
     let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
     let mut elsewhere = Elsewhere::of(&request, &node, &scope).await?;
+    scope.spans |= elsewhere.is_some();
+    // An invalid filter is named.
+    task_list::filters(&scope, &at).criteria(&by)?;
     let waiting = inbox_view::waiting(&scope, &node, elsewhere.as_mut()).await?;
     let of_tasks = match at.view {
         ViewName::Tasks => {

@@ -62,6 +62,8 @@ pub(in crate::http) async fn send_again(
         ("input", spec.input.clone()),
         ("acceptedModes", (!spec.accepted_modes.is_empty()).then(|| json!(spec.accepted_modes))),
         ("budget", (!spec.budget.is_none()).then(|| json!(spec.budget))),
+        ("accept", spec.accept.as_ref().map(|accept| json!(accept))),
+        ("inlineArtifacts", (!spec.artifacts.is_empty()).then(|| json!(spec.artifacts))),
     ];
     for (name, value) in members {
         if let Some(value) = value {
