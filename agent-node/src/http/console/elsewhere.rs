@@ -33,8 +33,6 @@ use protocol::{
     question::{Answer, Question},
     routes,
     task::EXTENSION,
-    time::WallTime,
-    usage::Usage,
 };
 use registry::entry::AgentQuery;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -200,7 +198,8 @@ impl Elsewhere {
         let path = format!("{}?{query}", routes::TASKS);
         let (mut lines, mut missing_before) = (Vec::new(), None);
         for (card, TasksAnswer { tasks }) in self.ask::<TasksAnswer>(agent, &path).await {
-            let of_agent: Vec<_> = tasks.iter().filter_map(|task| line(&card, task)).collect();
+            let of_agent: Vec<_> =
+                tasks.iter().filter_map(|task| TaskLine::of_a2a(card.agent_id.as_str(), task)).collect();
             // All tasks of the oldest millisecond are on the next page.
             let oldest = of_agent.last().filter(|_| tasks.len() >= most).map(|line| line.changed.0 + 1);
             missing_before = missing_before.max(oldest);
@@ -241,9 +240,20 @@ impl Elsewhere {
             answer.prove_by(person, &question);
         }
         let body = answer.body(&question.id);
-        let answered = self.post::<Value>(card, &format!("{}/{task}/answer", routes::TASKS), &body).await;
+        self.act(card, task, "answer", &body).await.map(drop)
+    }
+
+    /// Does what the route `verb` of a task there does. Returns the answer.
+    pub(super) async fn act(
+        &self,
+        card: &Card,
+        task: &TaskId,
+        verb: &str,
+        body: &Value,
+    ) -> Result<Value, Problem> {
+        let done = self.post(card, &format!("{}/{task}/{verb}", routes::TASKS), body).await;
         self.node.registry_calls.iter().for_each(|calls| calls.forget(&self.by));
-        answered.map(drop)
+        done
     }
 
     /// The address of the page `at` at the agent's own console, where it signs the user in, once.
@@ -284,46 +294,24 @@ pub(super) async fn questions(
     Ok(all)
 }
 
-/// The page of tasks at `at`, here and elsewhere. It ends where a list of one of the agents ends.
+/// The page of at most `most` tasks at `at`, here and elsewhere. It ends where a list of one of the agents ends.
 pub(super) async fn task_page(
     scope: &ConsoleScope,
     elsewhere: Option<&mut Elsewhere>,
     at: &ConsoleLocation,
+    most: usize,
 ) -> Result<TaskListPage, Problem> {
     let wanted = at.clone();
-    let mut page = scope.read(move |scope| task_list::page(scope, &wanted)).await?;
+    let mut page = scope.read(move |scope| task_list::page(scope, &wanted, most)).await?;
     page.agents = scope.ids().iter().map(ToString::to_string).collect();
     let Some(elsewhere) = elsewhere else { return Ok(page) };
     page.agents.extend(elsewhere.cards().map(|card| card.agent_id.to_string()));
     let search = task_list::filters(scope, at);
-    let (lines, missing_before) = elsewhere.tasks(&at.agent, search, task_list::PAGE).await;
+    let (lines, missing_before) = elsewhere.tasks(&at.agent, search, most).await;
     page.searched += lines.len();
     page.lines.extend(lines);
     page.next = page.next.max(missing_before);
     page.lines.retain(|line| page.next.is_none_or(|next| line.changed.0 >= next));
     page.lines.sort_by_key(|line| Reverse(line.changed));
     Ok(page)
-}
-
-/// A task as its agent reports it.
-fn line(card: &Card, task: &A2aTask) -> Option<TaskLine> {
-    let ours = &task.metadata.get(EXTENSION)?;
-    let text = |name: &str| ours[name].as_str().map(str::to_owned);
-    let usage: Usage = serde_json::from_value(ours["usage"].clone()).unwrap_or_default();
-    let time = |value: &Value| serde_json::from_value::<WallTime>(value.clone()).unwrap_or_default();
-    Some(TaskLine {
-        agent: card.agent_id.to_string(),
-        id: task.id.clone(),
-        description: text("description")?,
-        state: task.status.state,
-        capability: text("capability"),
-        requester: text("owner")?,
-        doer: text("doer"),
-        questions: ours["questions"].as_array().map_or(0, Vec::len),
-        tokens: usage.tokens(),
-        cost: usage.cost.get(),
-        created: time(&ours["createdAt"]),
-        changed: time(&json!(task.status.timestamp)),
-        is_session: false,
-    })
 }

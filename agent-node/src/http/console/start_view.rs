@@ -5,10 +5,10 @@ use super::{
     scope::{ConsoleScope, capabilities},
     task_list,
 };
-use crate::http::{node_state::NodeState, registry_calls::OpenQuestion};
+use crate::http::node_state::NodeState;
 use console::{
     location::ConsoleLocation,
-    views::{inbox::WaitingQuestion, start::StartData},
+    views::{inbox::WaitingItem, start::StartData},
 };
 use protocol::problem::Problem;
 use std::cmp::Reverse;
@@ -16,18 +16,12 @@ use std::cmp::Reverse;
 /// The tasks of each list.
 const MOST: usize = 8;
 
-/// A question as views show it.
-pub(super) fn waiting(question: OpenQuestion) -> WaitingQuestion {
-    let OpenQuestion { agent_id, task_id, description, since, question } = question;
-    WaitingQuestion { agent: agent_id.to_string(), task: task_id.to_string(), description, since, question }
-}
-
 /// The data of the page.
 pub(super) async fn data(
     scope: &ConsoleScope,
     node: &NodeState,
     elsewhere: Option<&mut Elsewhere>,
-    questions: Vec<OpenQuestion>,
+    waiting: Vec<WaitingItem>,
 ) -> Result<StartData, Problem> {
     let lists = scope.read(|scope| {
         Ok((task_list::newest(scope, "open", MOST)?, task_list::newest(scope, task_list::ENDED, MOST)?))
@@ -50,7 +44,7 @@ pub(super) async fn data(
         agents: cards.iter().map(|card| (card.agent_id.to_string(), card.description.clone())).collect(),
         entrance,
         capabilities: capabilities.map(|(name, agents)| (name.to_string(), agents)).collect(),
-        waiting: questions.into_iter().map(waiting).collect(),
+        waiting,
         open,
         ended,
     })
