@@ -13,6 +13,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use std::{
     io::Write as _,
+    net::TcpListener,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -246,7 +247,7 @@ async fn a_chat_of_forty_turns_is_summed_up_by_the_model_and_survives_kills() {
 }
 
 /// Runs `mesh` with this standard input.
-fn piped(args: &[&str], input: &str, envs: &[(&str, &str)]) -> (i32, String, String) {
+pub(super) fn piped(args: &[&str], input: &str, envs: &[(&str, &str)]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mesh"));
     command.args(args).envs(envs.iter().copied()).stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -263,7 +264,7 @@ async fn mesh_chat_takes_lines_of_a_pipe_and_mesh_context_shows_and_forgets_them
     let token = node.data.join("token").to_string_lossy().into_owned();
     let envs = [("MESH_URL", node.url.as_str()), ("MESH_TOKEN_FILE", token.as_str())];
     let note = file(node.dir(), "note.txt", "the code is 7411");
-    let lines = format!("one\n\n/file {}\ntwo\n//three\n/cost\n", note.display());
+    let lines = format!("one\n\n/file {}\ntwo\n//three\n/cost\n/history\n", note.display());
     let (code, output, errors) = piped(&["chat", "thinker-01", "--context", "plans"], &lines, &envs);
     assert_eq!(code, 0, "{output}{errors}");
     assert!(output.starts_with("You said \"one\"\nnote.txt goes with the next message\n"), "{output}");
@@ -271,14 +272,17 @@ async fn mesh_chat_takes_lines_of_a_pipe_and_mesh_context_shows_and_forgets_them
         output.contains("You said \"/three\"") && output.contains("in the newest 3 messages"),
         "{output}"
     );
+    assert!(output.contains("**you:** one\n\n**thinker-01:** You said \"one\""), "{output}");
     let with_file = stub.requests()[1].user.join("\n");
     assert!(with_file.contains("two") && with_file.contains("the code is 7411"), "{with_file}");
     let (code, output, errors) =
         piped(&["ask", "--to", "thinker-01", "--context", "plans", "four"], "", &envs);
     assert_eq!((code, output.trim()), (0, "You said \"four\""), "{errors}");
     assert_eq!(turns(&stub.requests().pop().unwrap()).len(), 7, "it is the same chat");
-    let (code, output, _) = piped(&["chat", "thinker-01", "--continue"], "five\n/nothing\n", &envs);
-    assert!(code == 2 && output.starts_with("You said \"five\""), "{code}: {output}");
+    // What is behind an unknown command is taken, and the exit code tells of it.
+    let (code, output, errors) = piped(&["chat", "thinker-01", "--continue"], "five\n/nothing\nsix\n", &envs);
+    assert_eq!((code, output.as_str()), (2, "You said \"five\"\nYou said \"six\"\n"), "{errors}");
+    assert!(errors.contains("there is no /nothing; /help lists the commands"), "{errors}");
     assert!(piped(&["context"], "", &envs).1.contains("plans"));
     for name in ["plans", "pl", "-"] {
         let shown = piped(&["context", "show", name], "", &envs).1;
@@ -318,6 +322,71 @@ async fn a_chat_on_a_terminal_shows_text_as_it_arrives_and_ctrl_c_stops_the_answ
     // It begins with what was said last.
     let again = Terminal::start(&args);
     again.shows("**you:** look").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_the_agent_sends_again_as_a_whole_is_printed_once() {
+    // The agent sends what it has as soon as that is 240 bytes; the provider sends seven at a time. So nothing is left at the end.
+    let text = "Q".repeat(245);
+    let said = text.clone();
+    let stub = ModelStub::start(move |_| says(&said));
+    let node = Process::up(&team(&model(&stub, "openai"))).await;
+    let person = node.person();
+    let envs = person.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let (code, output, errors) = piped(&["chat", "thinker-01"], "hi\n", &envs);
+    assert_eq!((code, output), (0, format!("{text}\n")), "{errors}");
+    let flags = ["--url", &person[0].1, "--token", &person[1].1];
+    for verb in [&["ask", "--to", "thinker-01", "hi"][..], &["say", "@thinker-01", "hi"]] {
+        let terminal = Terminal::start(&[&flags[..], verb].concat());
+        let (code, shown) = terminal.ends().await;
+        assert!(code == 0 && shown.matches('Q').count() == 245, "{verb:?}: {code}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_chat_says_what_its_task_waits_for_and_for_how_long_it_waits_is_given() {
+    let provider = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", provider.local_addr().unwrap());
+    // Nobody listens there.
+    drop(provider);
+    let node = Process::up(&team(&format!("model: openai/stub-1, url: '{url}', key: none"))).await;
+    let person = node.person();
+    let envs = person.each_ref().map(|(name, value)| (*name, value.as_str()));
+    for verb in [&["chat", "thinker-01"][..], &["say", "@thinker-01", "hi"]] {
+        let (code, output, errors) = piped(&[verb, &["--timeout", "6s"]].concat(), "hi\n", &envs);
+        assert_eq!((code, output.as_str()), (4, ""), "{errors}");
+        assert!(errors.contains("the task is working: "), "{verb:?}: {errors}");
+    }
+    let args = ["--url", &person[0].1, "--token", &person[1].1, "chat", "thinker-01"];
+    let mut chat = Terminal::start(&args);
+    chat.shows("> ").await;
+    chat.types("hi\n");
+    chat.shows("  · working: ").await;
+}
+
+#[tokio::test]
+async fn a_chat_in_json_has_the_events_of_each_task_and_the_results_of_commands() {
+    let stub = ModelStub::start(parrot);
+    let node = Process::up(&team(&model(&stub, "openai"))).await;
+    let person = node.person();
+    let envs = person.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let lines = "one\n/help\n/cost\n/tasks\n/history\n";
+    let (code, output, errors) = piped(&["chat", "thinker-01", "--json"], lines, &envs);
+    assert_eq!(code, 0, "{output}{errors}");
+    let objects: Vec<Value> =
+        output.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let has =
+        |pointer: &str, value: Value| objects.iter().any(|object| object.pointer(pointer) == Some(&value));
+    for (pointer, value) in [
+        ("/artifactUpdate/artifact/parts/0/text", json!("You said \"one\"")),
+        ("/statusUpdate/status/state", json!("TASK_STATE_COMPLETED")),
+        ("/messages", json!(1)),
+        ("/tasks/0/status/state", json!("TASK_STATE_COMPLETED")),
+        ("/turns/0/asked", json!("one")),
+    ] {
+        assert!(has(pointer, value), "{pointer}: {output}");
+    }
+    assert!(errors.contains("/quit"), "{errors}");
 }
 
 /// Writes what it is given of the context into a file.

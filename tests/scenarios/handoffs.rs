@@ -1,6 +1,6 @@
 //! Chats that an agent hands over to another one (docs/chats.md): the person goes on with that one, and the first stays accountable.
 
-use super::{ask_prompt::Terminal, llm::model};
+use super::{ask_prompt::Terminal, chats::piped, llm::model};
 use crate::harness::{
     Agent, Process, artifact, call, client,
     cluster::Cluster,
@@ -327,6 +327,17 @@ async fn a_chat_that_was_handed_over_is_shown_taken_back_and_forgotten() {
     chat.shows("billing-01: route").await;
     chat.types("\u{4}");
     chat.ends().await;
+    // In a pipe standard error says it, and what comes through the first agent is printed once.
+    let handed = "now with agent billing-01: front-01 knows less\n";
+    let ask = ["ask", "--to", "front-01", "--context", "asked", "route front-01=billing-01"];
+    let (code, _, errors) = node.as_person(&ask).await;
+    assert!(code == 0 && errors.contains(handed), "{code}: {errors}");
+    file(dir.path(), "open-1", "");
+    let envs = person.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let lines = "route front-01=billing-01\nhold 1\n";
+    let (code, said, errors) = piped(&["chat", "front-01"], lines, &envs);
+    assert!(code == 0 && errors.contains(handed), "{code}: {errors}");
+    assert_eq!(said, "billing-01: route front-01=billing-01\none, two\n");
     let again = Terminal::start(&args);
     again.shows("now with agent billing-01: front-01 knows less").await;
     drop(again);

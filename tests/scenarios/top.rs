@@ -59,6 +59,23 @@ async fn top_shows_agents_and_open_tasks_as_tables_json_and_on_a_screen() {
 }
 
 #[tokio::test]
+async fn tasks_beyond_the_places_of_an_agent_are_in_its_queue_and_do_not_run() {
+    let mesh = up().await;
+    let front = mesh.agent("front-01");
+    for number in 1..=5 {
+        front.send(json!({ "taskId": format!("t-{number}"), "description": "hang on" })).await;
+    }
+    eventually("three that run and two that wait", async || {
+        let (_, out, _) = mesh.as_person(&["top", "--json"]).await;
+        let load = serde_json::from_str::<Value>(&out).ok()?["agents"][0].clone();
+        ((&load["running"], &load["queue"]) == (&json!(3), &json!(2))).then_some(())
+    })
+    .await;
+    let (_, out, _) = mesh.as_person(&["top", "--once"]).await;
+    assert!(out.contains("3 of 3 places taken") && out.contains("3/3"), "{out}");
+}
+
+#[tokio::test]
 async fn a_watched_inbox_says_when_questions_open_and_close() {
     let mesh = up().await;
     let token = mesh.data.join("token").to_string_lossy().into_owned();

@@ -43,7 +43,7 @@ pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
                 hidden: &[("agent", at.agent), ("task", at.task), ("question", &question.id), (SHOWN, &digest(question))],
             }.with(fields(question)))
         } @else {
-            p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" } }
+            p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" (viewer.flag) } }
         }
     }
 }
@@ -180,6 +180,7 @@ mod tests {
             now: WallTime(0),
             waiting: 1,
             silent: Vec::new(),
+            flag: String::new(),
         }
     }
 

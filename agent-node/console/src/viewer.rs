@@ -16,6 +16,8 @@ pub struct Viewer {
     pub waiting: usize,
     /// The agents of other processes that gave no answer, by name.
     pub silent: Vec<String>,
+    /// What a command in a terminal needs to find what the page shows, such as ` --url http://127.0.0.1:8100`; empty if nothing.
+    pub flag: String,
 }
 
 /// What a view is, for the script of the frame.
@@ -33,7 +35,7 @@ impl Viewer {
         html! {
             div.stack data-view=(head.view.word()) data-title=(head.title) data-live=(head.live) data-waiting=(self.waiting)
                 data-who=(self.who) data-signed-in=(self.is_signed_in) {
-                @if !self.is_signed_in { (sign_in_hint()) }
+                @if !self.is_signed_in { (sign_in_hint(&self.flag)) }
                 @if !self.silent.is_empty() { (silent_hint(&self.silent)) }
                 (body)
             }
@@ -53,10 +55,10 @@ fn silent_hint(silent: &[String]) -> Markup {
     }
 }
 
-fn sign_in_hint() -> Markup {
+fn sign_in_hint(flag: &str) -> Markup {
     html! {
         div.notice {
-            p { strong { "You are looking without being signed in." } " To send, answer or cancel, run " code { "mesh console" } " in a terminal: it opens this page signed in. Configured callers sign in with their credential." }
+            p { strong { "You are looking without being signed in." } " To send, answer or cancel, run " code { "mesh console" (flag) } " in a terminal: it opens this page signed in. Configured callers sign in with their credential." }
         }
     }
 }

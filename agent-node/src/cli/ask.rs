@@ -117,7 +117,7 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
         None => send(&client, &recipient, (payload, ask.space.as_ref()), &mut signals, &at).await?,
         Some(context) => {
             let words = json!([{ "text": text }]);
-            let metadata = json!({ "capability": payload["capability"], "input": payload["input"] });
+            let metadata = metadata_of(&payload);
             let task = say_in_context(&client, &recipient, context, (words, metadata)).await?;
             (task["id"].as_str().unwrap_or_default().to_owned(), task)
         }
@@ -187,6 +187,13 @@ pub(super) async fn ask(common: &CommonArgs, ask: AskArgs) -> Result<(), CliErro
     Err(unfinished(&task, state, &done, &at))
 }
 
+/// The members of the mesh's extension that a message in a context has, of those of a task. An absent input is none: `null` would be
+/// data beside the text.
+fn metadata_of(payload: &Value) -> Value {
+    let given = ["capability", "input"].map(|name| Some((name.to_owned(), payload.get(name)?.clone())));
+    Value::Object(given.into_iter().flatten().collect())
+}
+
 /// Parses `--input`: JSON, or `@file` with JSON or text.
 fn input(text: &str) -> Result<Value, CliError> {
     let usage = |what: String| CliError::new(Exit::Usage, what);
@@ -208,4 +215,16 @@ fn parse_cost(text: &str) -> Result<Cost, String> {
 
 fn parse_tokens(text: &str) -> Result<u64, String> {
     TokenCount::try_from(text.to_owned()).map(|tokens| tokens.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_in_a_context_has_no_input_unless_one_is_given() {
+        assert_eq!(metadata_of(&json!({ "description": "x" })), json!({}));
+        let payload = json!({ "description": "x", "capability": "count", "input": [1] });
+        assert_eq!(metadata_of(&payload), json!({ "capability": "count", "input": [1] }));
+    }
 }

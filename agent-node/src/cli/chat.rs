@@ -15,9 +15,10 @@ use super::{
 use base64::Engine as _;
 use clap::Args;
 use comfy_table::Cell;
-use protocol::{routes, task::EXTENSION, usage::Usage};
+use protocol::{bid::Eta, routes, task::EXTENSION, usage::Usage};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, IsTerminal};
+use tokio::time::Instant;
 
 #[derive(Debug, Args)]
 pub(super) struct ChatArgs {
@@ -29,6 +30,9 @@ pub(super) struct ChatArgs {
     /// Go on with the chat that was used last with this agent.
     #[arg(long = "continue", conflicts_with = "context")]
     goes_on: bool,
+    /// How long to wait for each answer, such as `90s` or `10m`; without end if absent.
+    #[arg(long, value_parser = Eta::parse)]
+    timeout: Option<Eta>,
     #[command(flatten)]
     at: AtArgs,
 }
@@ -54,7 +58,10 @@ struct ChatSession<'a> {
     /// The files of the next message, as parts.
     files: Vec<Value>,
     at: String,
+    timeout: Option<Eta>,
     is_terminal: bool,
+    /// Whether standard output has JSON, an object a line.
+    is_json: bool,
 }
 
 pub(super) async fn chat(common: &CommonArgs, args: ChatArgs) -> Result<(), CliError> {
@@ -68,13 +75,22 @@ pub(super) async fn chat(common: &CommonArgs, args: ChatArgs) -> Result<(), CliE
     let context = args.context.or_else(|| newest.map(|chat| chat.of.context_id)).unwrap_or_else(new_name);
     let is_terminal = std::io::stdin().is_terminal();
     let at = args.at.repeat_flag(common);
-    let mut session =
-        ChatSession { client: &client, with: &with, context, files: Vec::new(), at, is_terminal };
+    let mut session = ChatSession {
+        client: &client,
+        with: &with,
+        context,
+        files: Vec::new(),
+        at,
+        timeout: args.timeout,
+        is_terminal,
+        is_json: common.json,
+    };
     let agent = &with.agent;
     if is_terminal {
         output::note(&format!("chat {} with {agent}; /help lists the commands", session.context));
     }
-    if !is_new {
+    // In a pipe standard output has only what is asked for.
+    if is_terminal && !common.json && !is_new {
         session.show_history(SHOWN).await?;
     }
     let mut signals = InterruptSignals::listen()?;
@@ -94,14 +110,16 @@ fn new_name() -> String {
 }
 
 impl ChatSession<'_> {
-    /// Takes lines until the end of the input. Without a terminal it ends at the first message that is not answered.
+    /// Takes lines until the end of the input. Without a terminal it ends at the first message that is not answered, and fails at the end
+    /// of the input if there was an unknown command.
     async fn talk(&mut self, signals: &mut InterruptSignals) -> Result<(), CliError> {
+        let mut end = Ok(());
         loop {
             let line = tokio::select! {
                 line = self.read_line() => line?,
                 exit = signals.next() => return if self.is_terminal { Ok(()) } else { Err(CliError::new(exit, "stopped")) },
             };
-            let Some(line) = line else { return Ok(()) };
+            let Some(line) = line else { return end };
             let command = line.strip_prefix('/').filter(|rest| !rest.starts_with('/'));
             let outcome = match command.map(|command| command.split_once(' ').unwrap_or((command, ""))) {
                 None if line.is_empty() => Ok(()),
@@ -113,16 +131,20 @@ impl ChatSession<'_> {
                     )
                     .await
                 }
-                Some(("quit" | "exit", _)) => return Ok(()),
-                Some(("help", _)) => output::line(HELP),
+                Some(("quit" | "exit", _)) => return end,
+                Some(("help", _)) => self.tell(HELP),
                 Some(("file", path)) => self.attach(path.trim()),
                 Some(("tasks", _)) => self.show_tasks().await,
                 Some(("cost", _)) => self.show_cost().await,
                 Some(("history", _)) => self.show_history(usize::MAX).await,
                 Some((other, _)) => {
-                    let what =
-                        format!("there is no /{other}; /help lists the commands, and //{other} says it");
-                    Err(CliError::new(Exit::Usage, what))
+                    output::note(&format!(
+                        "there is no /{other}; /help lists the commands, and //{other} says it"
+                    ));
+                    if !self.is_terminal {
+                        end = Err(CliError::new(Exit::Usage, ""));
+                    }
+                    Ok(())
                 }
             };
             match outcome {
@@ -155,9 +177,12 @@ impl ChatSession<'_> {
         self.files.clear();
         let id = task["id"].as_str().unwrap_or_default();
         let watch = TaskWatch {
-            streams: true,
+            until: self.timeout.map(|time| Instant::now() + time.duration()),
+            json: self.is_json,
+            streams: !self.is_json,
             shows_progress: self.is_terminal,
             is_chat: true,
+            says_wait: true,
             at: self.at.clone(),
             ..TaskWatch::default()
         };
@@ -175,7 +200,16 @@ impl ChatSession<'_> {
         if exit::of_state(state) != Exit::Done {
             return Err(unfinished(id, state, &done, &self.at));
         }
-        print_result(client, endpoint, &done, &progress).await
+        if self.is_json { Ok(()) } else { print_result(client, endpoint, &done, &progress).await }
+    }
+
+    /// Tells the person something that is no answer.
+    fn tell(&self, text: &str) -> Result<(), CliError> {
+        if self.is_json {
+            output::note(text);
+            return Ok(());
+        }
+        output::line(text)
     }
 
     /// Keeps a file for the next message.
@@ -194,7 +228,7 @@ impl ChatSession<'_> {
         let media_type = std::str::from_utf8(&content).is_ok().then_some("text/plain");
         let raw = base64::engine::general_purpose::STANDARD.encode(content);
         self.files.push(json!({ "raw": raw, "filename": name, "mediaType": media_type }));
-        output::line(&format!("{name} goes with the next message"))
+        self.tell(&format!("{name} goes with the next message"))
     }
 
     /// The tasks of this chat, the newest first: at most a page.
@@ -207,6 +241,9 @@ impl ChatSession<'_> {
 
     async fn show_tasks(&self) -> Result<(), CliError> {
         let tasks = self.tasks().await?;
+        if self.is_json {
+            return output::json_line(&json!({ "tasks": tasks }));
+        }
         let rows = tasks.iter().map(|task| {
             let (state, _) = status_of(&task["status"]);
             let text = output::plain(task["metadata"][EXTENSION]["description"].as_str().unwrap_or_default());
@@ -225,6 +262,9 @@ impl ChatSession<'_> {
             serde_json::from_value::<Usage>(task["metadata"][EXTENSION]["usage"].clone()).ok()
         });
         let used = usage.fold(Usage::default(), |sum, used| sum.plus(&used));
+        if self.is_json {
+            return output::json_line(&json!({ "messages": tasks.len(), "usage": used }));
+        }
         let what = format!("{} tokens, a cost of {:.4}", used.tokens(), used.cost.get());
         output::line(&format!("{what}, in the newest {} messages", tasks.len()))
     }
@@ -233,16 +273,16 @@ impl ChatSession<'_> {
         let Some(chat) = contexts::find(self.client, &self.with.endpoint, &self.context).await? else {
             return Ok(());
         };
+        if self.is_json {
+            return output::json_line(&chat);
+        }
         let left_out = chat.turns.len().saturating_sub(most);
         if left_out > 0 {
             output::note(&format!("… {left_out} earlier messages; /history shows them"));
         }
-        let text = chat.to_markdown(self.with.agent.as_str(), most);
-        // In a pipe standard output has the answers alone.
-        match self.is_terminal {
-            true if text.is_empty() => Ok(()),
-            true => output::line(text.trim_end()),
-            false => Ok(()),
+        match chat.to_markdown(self.with.agent.as_str(), most).trim_end() {
+            "" => Ok(()),
+            text => output::line(text),
         }
     }
 }

@@ -210,7 +210,9 @@ pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<(), CliError>
     write(&args.dir, &files, args.force)?;
     let dir = args.dir.to_string_lossy();
     let inside = |command: &str| format!("cd {} && {command}", shell_quoted(&dir));
-    let up = format!("mesh up {}", shell_quoted(&args.dir.join(format!("{id}.yaml")).to_string_lossy()));
+    let file = args.dir.join(format!("{id}.yaml"));
+    let file = shell_quoted(&file.to_string_lossy()).into_owned();
+    let up = format!("mesh up {file}");
     let build = (!template.build.is_empty()).then(|| format!("({})", inside(template.build)));
     let run: Vec<_> = build.into_iter().chain([up]).collect();
     let ask = format!("mesh ask {}", template.ask.replace("{{name}}", &id));
@@ -222,7 +224,8 @@ pub(super) fn init(common: &CommonArgs, args: &InitArgs) -> Result<(), CliError>
     }
     let (written, run) = (paths.join(", "), run.join("\n  "));
     output::line(&format!(
-        "wrote {written}\n\nRun it, then give it a task from another terminal:\n  {run}\n  {ask}\nTest it:\n  {test}"
+        "wrote {written}\n\nRun it, then give it a task from another terminal:\n  {run}\n  {ask}\nIf a mesh runs already, add it to that:\n  \
+         mesh node {file}\nTest it:\n  {test}"
     ))
 }
 

@@ -89,18 +89,21 @@ pub(super) async fn with_accountable(
     search: &TaskSearch,
 ) -> Vec<TaskOfAgent> {
     let mut best: BTreeMap<String, TaskOfAgent> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (agent, task) in tasks {
+        *counts.entry(agent.clone()).or_default() += 1;
         let id = task["id"].as_str().unwrap_or_default().to_owned();
         let is_turn = task["metadata"][EXTENSION].get("seat").is_some();
         if !is_turn && best.get(&id).is_none_or(|(_, known)| hops(&task) < hops(known)) {
             best.insert(id, (agent, task));
         }
     }
-    if search.selects_all() {
-        return best.into_values().collect();
-    }
-    // The accountable agent may have one that the filters do not select.
-    let parts = best.into_values().map(async |listed| match is_a_part(client, endpoints, &listed.1).await {
+    // The accountable agent may have one that the filters do not select, or that is behind the end of its list.
+    let limit: usize = search.limit.as_ref().and_then(|limit| limit.parse().ok()).unwrap_or_default();
+    let is_cut = |agent: &AgentId| counts.get(agent.as_str()).is_some_and(|count| *count >= limit);
+    let may_have_more = |agent: &AgentId| !search.selects_all() || is_cut(agent);
+    let asked: Vec<_> = endpoints.iter().filter(|endpoint| may_have_more(&endpoint.agent)).collect();
+    let parts = best.into_values().map(async |listed| match is_a_part(client, &asked, &listed.1).await {
         true => None,
         false => Some(listed),
     });
@@ -109,7 +112,7 @@ pub(super) async fn with_accountable(
 }
 
 /// Whether the agent that gave the task to its own has the same task.
-async fn is_a_part(client: &MeshClient, endpoints: &[AgentEndpoint], task: &Value) -> bool {
+async fn is_a_part(client: &MeshClient, endpoints: &[&AgentEndpoint], task: &Value) -> bool {
     let path = task["metadata"][EXTENSION]["path"].as_array();
     let giver = path.and_then(|path| path.last()).and_then(Value::as_str);
     let Some(endpoint) = endpoints.iter().find(|endpoint| Some(endpoint.agent.as_str()) == giver) else {

@@ -7,7 +7,7 @@ use super::{
     past_time::past_time,
 };
 use crate::tasks::search::TaskSearch;
-use clap::{Args, Parser, builder::PossibleValuesParser};
+use clap::{Args, CommandFactory as _, Parser, builder::PossibleValuesParser};
 use console::views::tasks::state_words;
 use protocol::{ids::AgentId, time::WallTime};
 
@@ -55,8 +55,17 @@ impl TaskFilterArgs {
             filter: TaskFilterArgs,
         }
         let invalid = |why: String| CliError::new(Exit::Usage, format!("--where: {why}"));
-        if let Some(term) = terms.iter().find(|term| !term.contains('=')) {
-            return Err(invalid(format!("{term:?} is no filter; one like state=open is wanted")));
+        let command = FilterTerms::command();
+        let names: Vec<_> = command.get_arguments().filter_map(|arg| arg.get_long()).collect();
+        for term in terms {
+            match term.split_once('=') {
+                None => return Err(invalid(format!("{term:?} is no filter; one like state=open is wanted"))),
+                Some((name, _)) if !names.contains(&name) => {
+                    let names = names.join(", ");
+                    return Err(invalid(format!("{name:?} is no filter; one of {names} is wanted")));
+                }
+                Some(_) => {}
+            }
         }
         let words = terms.iter().map(|term| format!("--{term}"));
         let parsed = FilterTerms::try_parse_from(std::iter::once("mesh".to_owned()).chain(words));
@@ -108,9 +117,16 @@ mod tests {
             ..TaskSearch::newest(7)
         };
         assert_eq!(search, expected);
-        for (term, named) in
-            [("open", "\"open\""), ("state=odd", "--state"), ("odd=1", "--odd"), ("since=soon", "--since")]
-        {
+        let names =
+            "agent, capability, waiting-for, requester, space, text, since, until, min-cost is wanted";
+        for (term, named) in [
+            ("open", "\"open\""),
+            ("state=odd", "--state"),
+            ("odd=1", "\"odd\" is no filter"),
+            ("odd=1", names),
+            ("help=", "one of state, "),
+            ("since=soon", "--since"),
+        ] {
             let failure = TaskFilterArgs::of_terms(&[term.to_owned()]).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage);
             assert!(failure.message.contains(named) && failure.message.lines().count() == 1, "{failure:?}");

@@ -12,7 +12,7 @@ use protocol::{routes, task::TaskState, time::WallTime};
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     io::{IsTerminal, Write},
     pin::pin,
     time::Duration,
@@ -38,7 +38,8 @@ pub(super) struct TaskWatch {
     pub(super) shows_progress: bool,
     /// Whether progress is only what the agent calls and asks, and that it is busy: a line each, without the time.
     pub(super) is_chat: bool,
-    /// Whether standard error says what the task waits for if there is no progress: after [`SILENCE`], once for each status.
+    /// Whether standard error says what a person must know where the progress does not: with whom a chat goes on, and what the task waits
+    /// for, once for each status, after [`SILENCE`].
     pub(super) says_wait: bool,
     /// Whether what the seats of a session say is printed to standard output; otherwise it is part of the progress.
     pub(super) has_transcript: bool,
@@ -146,7 +147,7 @@ impl TaskWatch {
                         progress.session = session_line(client, endpoint, path).await;
                     }
                     self.show_timer(progress);
-                    self.say_wait(progress);
+                    self.say_wait(progress)?;
                     continue
                 }
             };
@@ -172,7 +173,11 @@ impl TaskWatch {
         let activity = &event.data["activity"];
         if let Some(line) = activity_line(activity) {
             progress.clock.set(activity);
-            self.note(&line, progress)?;
+            match self.shows_progress {
+                true => self.note(&line, progress)?,
+                false if self.says_wait && is_handover(activity) => note_beside(&line, progress)?,
+                false => {}
+            }
             return Ok(None);
         }
         let status = match (&event.data["task"]["status"], &event.data["statusUpdate"]["status"]) {
@@ -187,6 +192,9 @@ impl TaskWatch {
             if progress.line.as_ref() != Some(&line) {
                 if !self.is_chat || state == TaskState::Submitted && !text.is_empty() {
                     self.note(&line, progress)?;
+                    if self.shows_progress {
+                        progress.said = Some(line.clone());
+                    }
                 }
                 progress.line = Some(line);
             }
@@ -207,6 +215,7 @@ impl TaskWatch {
                             self.clear_line(progress);
                             let is_append = event.data["artifactUpdate"]["append"] == true;
                             progress.text.show(id, &text, is_append)?;
+                            progress.shown_at = Instant::now();
                         }
                         None if self.is_chat => {}
                         None => {
@@ -224,6 +233,7 @@ impl TaskWatch {
         if self.shows_progress {
             self.clear_line(progress);
             progress.text.end_line()?;
+            progress.shown_at = Instant::now();
             match self.is_chat {
                 true => output::note(&format!("  · {what}")),
                 false => output::note(&format!("{:>6.1}s  {what}", progress.clock.elapsed().as_secs_f64())),
@@ -232,16 +242,25 @@ impl TaskWatch {
         Ok(())
     }
 
-    /// Says what the task waits for: its last status, if that is new.
-    fn say_wait(&self, progress: &mut WatchProgress) {
-        if !self.says_wait || self.shows_progress || progress.begun.elapsed() < SILENCE {
-            return;
+    /// Says what the task waits for: its last status, if that was not said.
+    fn say_wait(&self, progress: &mut WatchProgress) -> Result<(), CliError> {
+        // Progress that is no chat has every status.
+        let is_silent = self.is_chat || !self.shows_progress;
+        if !self.says_wait || !is_silent || progress.shown_at.elapsed() < SILENCE {
+            return Ok(());
         }
         let status = progress.line.clone().unwrap_or_else(|| progress.state.word().to_owned());
-        if progress.said.as_ref() != Some(&status) {
-            output::note(&format!("the task is {status}"));
-            progress.said = Some(status);
+        // Half an answer says that the task works.
+        let is_known = progress.text.is_mid_line && status == progress.state.word();
+        if is_known || progress.said.as_ref() == Some(&status) {
+            return Ok(());
         }
+        match self.shows_progress {
+            true => self.note(&status, progress)?,
+            false => note_beside(&format!("the task is {status}"), progress)?,
+        }
+        progress.said = Some(status);
+        Ok(())
     }
 
     /// Whether there is a line below the progress that changes in place.
@@ -270,6 +289,15 @@ impl TaskWatch {
     }
 }
 
+/// Prints to standard error; on a terminal below the text that was printed.
+fn note_beside(what: &str, progress: &mut WatchProgress) -> Result<(), CliError> {
+    if std::io::stdout().is_terminal() {
+        progress.text.end_line()?;
+    }
+    output::note(what);
+    Ok(())
+}
+
 /// What is known of a task while it is followed.
 pub(super) struct WatchProgress {
     last_id: Option<String>,
@@ -279,7 +307,9 @@ pub(super) struct WatchProgress {
     line: Option<String>,
     /// When it was first looked at.
     begun: Instant,
-    /// The last status of which standard error has said that the task waits for it.
+    /// When something of it was shown last; before that, when it was first looked at.
+    shown_at: Instant,
+    /// The last status that standard error has.
     said: Option<String>,
     /// What goes on in the session, if it is one.
     session: Option<String>,
@@ -290,8 +320,7 @@ pub(super) struct WatchProgress {
 /// What of the artifacts was printed as it arrived.
 #[derive(Default)]
 struct StreamedText {
-    /// The ids of those of which something was printed.
-    artifacts: BTreeSet<String>,
+    artifacts: BTreeMap<String, StreamedArtifact>,
     last: Option<String>,
     /// Whether the last line is not ended.
     is_mid_line: bool,
@@ -299,18 +328,60 @@ struct StreamedText {
 
 impl StreamedText {
     fn show(&mut self, artifact: &str, text: &str, is_append: bool) -> Result<(), CliError> {
-        if !is_append || self.last.as_deref() != Some(artifact) {
+        let (is_new_line, text) =
+            self.artifacts.entry(artifact.to_owned()).or_default().take(text, is_append);
+        if text.is_empty() {
+            return Ok(());
+        }
+        if is_new_line || self.last.as_deref() != Some(artifact) {
             self.end_line()?;
         }
-        output::piece(text)?;
-        self.artifacts.insert(artifact.to_owned());
+        output::piece(&text)?;
         self.last = Some(artifact.to_owned());
-        self.is_mid_line = if text.is_empty() { self.is_mid_line } else { !text.ends_with('\n') };
+        self.is_mid_line = !text.ends_with('\n');
         Ok(())
     }
 
     fn end_line(&mut self) -> Result<(), CliError> {
         if std::mem::take(&mut self.is_mid_line) { output::piece("\n") } else { Ok(()) }
+    }
+}
+
+/// The printed text of an artifact. An agent may send a whole artifact again that it has sent in pieces, as at the end of an answer, or
+/// when it passes on what another agent has made: what is the same is printed once.
+#[derive(Default)]
+struct StreamedArtifact {
+    printed: String,
+    /// How many bytes of `printed` the artifact has: all, unless it was replaced by what has begun with the same text so far.
+    repeated: usize,
+}
+
+impl StreamedArtifact {
+    /// Takes a piece. Returns what of the artifact is to be printed, and whether that begins it anew.
+    fn take(&mut self, piece: &str, is_append: bool) -> (bool, String) {
+        if !is_append {
+            self.repeated = 0;
+        }
+        let (same, ahead) = self.printed.split_at(self.repeated);
+        if ahead.starts_with(piece) {
+            self.repeated += piece.len();
+            return (false, String::new());
+        }
+        let (is_anew, text) = match piece.strip_prefix(ahead) {
+            Some(rest) => (false, rest.to_owned()),
+            None => (true, format!("{same}{piece}")),
+        };
+        if is_anew {
+            self.printed.clear();
+        }
+        self.printed.push_str(&text);
+        self.repeated = self.printed.len();
+        (is_anew, text)
+    }
+
+    /// Whether nothing was printed that the artifact does not have.
+    fn is_whole(&self) -> bool {
+        self.printed[self.repeated..].trim().is_empty()
     }
 }
 
@@ -324,6 +395,7 @@ impl WatchProgress {
             is_settled: false,
             line: None,
             begun: Instant::now(),
+            shown_at: Instant::now(),
             said: None,
             session: None,
             clock,
@@ -333,7 +405,7 @@ impl WatchProgress {
 
     /// Whether the text of an artifact was printed as it arrived.
     pub(super) fn has_shown(&self, artifact: &str) -> bool {
-        self.text.artifacts.contains(artifact)
+        self.text.artifacts.get(artifact).is_some_and(StreamedArtifact::is_whole)
     }
 }
 
@@ -386,6 +458,11 @@ fn activity_line(activity: &Value) -> Option<String> {
     Some(line)
 }
 
+/// Whether `activity` changes with whom a chat goes on.
+fn is_handover(activity: &Value) -> bool {
+    activity["kind"].as_str().is_some_and(|kind| ["handedOver", "handedBack"].contains(&kind))
+}
+
 /// What goes on in a session, on one line; `None` if it can't be seen.
 async fn session_line(client: &MeshClient, endpoint: &str, path: &str) -> Option<String> {
     let answer: Value = client.get(endpoint, &format!("{path}/session")).await.ok()?;
@@ -397,4 +474,34 @@ async fn session_line(client: &MeshClient, endpoint: &str, path: &str) -> Option
 async fn is_last(client: &MeshClient, endpoint: &str, path: &str, status: &Value) -> Result<bool, CliError> {
     let task: Value = client.get(endpoint, path).await?;
     Ok(["state", "timestamp"].iter().all(|member| task["status"][member] == status[member]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_artifact_that_is_sent_again_is_printed_once() {
+        let mut artifact = StreamedArtifact::default();
+        let mut take = |piece: &str, is_append| {
+            let (is_anew, text) = artifact.take(piece, is_append);
+            (is_anew, text, artifact.is_whole())
+        };
+        for (piece, is_append, is_anew, text, is_whole) in [
+            ("one ", false, false, "one ", true),
+            ("twö\n", true, false, "twö\n", true),
+            // The whole again, with and without the space at its end, at once and in pieces.
+            ("one twö\n", false, false, "", true),
+            ("one twö", false, false, "", true),
+            ("one", false, false, "", false),
+            (" twö\nthree", true, false, "three", true),
+            // Another text, which begins alike.
+            ("one", false, false, "", false),
+            (" more", true, true, "one more", true),
+            ("two", false, true, "two", true),
+            ("", true, false, "", true),
+        ] {
+            assert_eq!(take(piece, is_append), (is_anew, text.to_owned(), is_whole), "{piece:?}");
+        }
+    }
 }

@@ -196,6 +196,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         };
         let signal = json!({
             "revision": 7, "id": "s", "type": "help.needed", "from": "a-1", "taskId": "t-1", "at": "2026-11-29T20:00:00Z",

@@ -52,7 +52,7 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
     viewer.view(
         ViewHead { view: ViewName::Chat, title: "Chat", live: "tasks" },
         html! {
-            div.head { div { h1 { "Chat with " (data.agent) } p.muted { "It remembers what was said, also after a restart. In a terminal: " code { "mesh chat " (data.agent) } } } }
+            div.head { div { h1 { "Chat with " (data.agent) } p.muted { "It remembers what was said, also after a restart. In a terminal: " code { "mesh chat " (data.agent) (viewer.flag) } } } }
             div.columns {
                 section.card {
                     header { h2 { @if data.turns.is_empty() { "New chat" } @else { "Chat " span.mono { (VisibleText(&data.context)) } } } }

@@ -122,7 +122,7 @@ pub fn view(viewer: &Viewer, data: &InboxData) -> Markup {
                 section.card {
                     div.empty {
                         strong { "Nothing waits for you." }
-                        p { "When an agent asks you something, a call needs your approval or a space a decision, it stands here and the badge shows it. In a terminal: " code { "mesh inbox" } "." }
+                        p { "When an agent asks you something, a call needs your approval or a space a decision, it stands here and the badge shows it. In a terminal: " code { "mesh inbox" (viewer.flag) } "." }
                     }
                 }
             }

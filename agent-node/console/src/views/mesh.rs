@@ -144,6 +144,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         };
         let begun = Instant::now();
         let shown = view(&viewer, &agents).into_string();

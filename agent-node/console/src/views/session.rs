@@ -273,6 +273,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         };
         let shown = view(&viewer(true), &data).into_string();
         for part in [

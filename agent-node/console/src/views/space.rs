@@ -224,6 +224,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         };
         let shown = view(&viewer(true), &at, &data).into_string();
         assert!(

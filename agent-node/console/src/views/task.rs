@@ -74,7 +74,7 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
                     }
                     (messages(data))
                     (events(data))
-                    (terminal(data))
+                    (terminal(viewer, data))
                 }
             }
             section.card {
@@ -199,10 +199,10 @@ fn events(data: &TaskData) -> Markup {
 }
 
 /// The same in a terminal.
-fn terminal(data: &TaskData) -> Markup {
+fn terminal(viewer: &Viewer, data: &TaskData) -> Markup {
     let id = data.task.spec.task_id.as_str();
     let commands =
-        [format!("mesh tasks show {id}"), format!("mesh trace {id}"), format!("mesh award explain {id}")];
+        ["tasks show", "trace", "award explain"].map(|verb| format!("mesh {verb} {id}{}", viewer.flag));
     html! {
         section.card {
             header { h2 { "In a terminal" } }

@@ -152,6 +152,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         };
         let at = ConsoleLocation {
             state: "failed".to_owned(),

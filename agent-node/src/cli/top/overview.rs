@@ -60,6 +60,7 @@ pub(super) struct MeshOverview {
 pub(super) struct AgentLoad {
     pub(super) agent: String,
     pub(super) state: &'static str,
+    /// How many of its places are taken.
     pub(super) running: u32,
     /// How many tasks it does at once.
     pub(super) places: u32,
@@ -398,12 +399,14 @@ fn load(
     let queue = snapshot.map(|told| {
         number(&told["thinking"]).saturating_sub(u64::from(places)) + number(&told["waitingOffers"])
     });
+    let active = snapshot.and_then(|told| told["running"].as_u64()?.try_into().ok()).unwrap_or(running);
     let told = processes.iter().find_map(|process| process.trouble(&agent));
     let is_away = ["away", "left", "suspect"].contains(&state);
     let (tokens, cost) = used.get(&agent).copied().unwrap_or_default();
     AgentLoad {
         state,
-        running: snapshot.and_then(|told| told["running"].as_u64()?.try_into().ok()).unwrap_or(running),
+        // A task whose turn waits for a place is active, too; the queue has it.
+        running: active.min(places),
         places,
         queue,
         auctions: snapshot.map(|told| number(&told["conversations"]["contract-net"])),

@@ -9,7 +9,7 @@ use crate::{
     },
     tasks,
 };
-use actix_web::{HttpRequest, web};
+use actix_web::{HttpRequest, http::header, web};
 use console::viewer::Viewer;
 use engine::records::TaskRow;
 use patterns::session::is_shown_to;
@@ -44,6 +44,20 @@ pub(super) struct ConsoleScope {
     pub(super) spans: bool,
     pub(super) by: Principal,
     pub(super) proof: SenderProof,
+    /// What a command in a terminal needs to find the same.
+    flag: String,
+}
+
+/// Where commands in a terminal look if they are not told.
+const DEFAULT_HOST: &str = "127.0.0.1:8000";
+
+/// The flag with which a command asks at this address: of the agent, or of the registry if the page is not that of one agent.
+fn address_flag(is_of_agent: bool, scheme: &str, host: &str) -> String {
+    match (is_of_agent, host) {
+        (false, "" | DEFAULT_HOST) => String::new(),
+        (false, host) => format!(" --url {scheme}://{host}"),
+        (true, host) => format!(" --at {scheme}://{host}"),
+    }
 }
 
 impl ConsoleScope {
@@ -52,12 +66,17 @@ impl ConsoleScope {
         if !matches!(by, Principal::User(_)) {
             return Err(Problem::new(Reason::Forbidden, format!("the console is for people, not for {by}")));
         }
-        let agents = match node.agent_of_port(request) {
+        let of_port = node.agent_of_port(request);
+        // Requests with a host that is no name of this process are refused.
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let scheme = if request.connection_info().scheme() == "https" { "https" } else { "http" };
+        let flag = address_flag(of_port.is_some(), scheme, host.unwrap_or_default());
+        let agents = match of_port {
             Some(local) => vec![local.clone()],
             None => node.agents.values().cloned().collect(),
         };
         let spans = agents.len() != 1;
-        Ok(Self { agents, spans, by: by.clone(), proof: proof_of(request) })
+        Ok(Self { agents, spans, by: by.clone(), proof: proof_of(request), flag })
     }
 
     /// Whether a credential proves the viewer, who may then do something.
@@ -94,6 +113,7 @@ impl ConsoleScope {
             now: wall_time(),
             waiting,
             silent,
+            flag: self.flag.clone(),
         }
     }
 
@@ -113,5 +133,17 @@ impl ConsoleScope {
     /// The ids of the agents.
     pub(super) fn ids(&self) -> Vec<AgentId> {
         self.agents.iter().map(|local| local.id.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_name_the_address_unless_it_is_the_default_one() {
+        assert_eq!(address_flag(false, "http", DEFAULT_HOST), "");
+        assert_eq!(address_flag(false, "https", "mesh.example"), " --url https://mesh.example");
+        assert_eq!(address_flag(true, "http", "127.0.0.1:8101"), " --at http://127.0.0.1:8101");
     }
 }

@@ -19,9 +19,11 @@ pub async fn post(
 ) -> Result<HttpResponse, Refusal> {
     let local = node.default_agent(&request)?;
     let Some(trigger) = local.triggers.get(name.as_str()) else {
-        return Err(
-            Problem::new(Reason::RouteNotFound, format!("{} has no trigger {name:?}", local.id)).into()
-        );
+        return Err(Problem::new(
+            Reason::RouteNotFound,
+            format!("{} has no trigger {:?}", local.id, name.as_str()),
+        )
+        .into());
     };
     let delivery = (request.headers(), &body[..], node.limits.max_depth);
     let delivered = trigger.deliver((&local.id, &name), delivery, node.clock.wall());
