@@ -33,6 +33,7 @@ use protocol::{
     question::{Answer, Question},
     routes,
     task::EXTENSION,
+    time::WallTime,
 };
 use registry::entry::AgentQuery;
 use serde::{Deserialize, de::DeserializeOwned};
