@@ -44,7 +44,6 @@ mod schedule;
 mod sent_task;
 mod settings_reference;
 mod shell_files;
-mod shell_quote;
 mod space;
 mod steer;
 mod store_check;
@@ -59,6 +58,7 @@ mod validate;
 mod vault;
 mod watch;
 
+use crate::shell_quote;
 use crate::telemetry::{self, LogFormat};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use exit::{CliError, Exit};

@@ -1,6 +1,7 @@
 //! The HTTP interface of a node: the edge, which checks every request, and the routes behind it.
 
 pub mod a2a;
+pub mod bulk_runs;
 pub(crate) mod client_address;
 pub mod connections;
 pub mod console;

@@ -15,6 +15,7 @@ pub mod mcp;
 
 pub mod outbox;
 
+mod answer_command;
 pub mod artifacts;
 pub mod budget_holder;
 pub mod callers;
@@ -34,6 +35,7 @@ pub mod public_url;
 pub mod schedules;
 pub mod services;
 pub mod shared_cell;
+mod shell_quote;
 pub mod signing_keys;
 pub mod start_error;
 pub mod tasks;

@@ -3,6 +3,7 @@
 pub mod advertise;
 mod agent_ports;
 mod arbiter_pool;
+mod board_publisher;
 pub mod card_retry;
 mod directory_sync;
 mod foreign_agents;
@@ -17,6 +18,7 @@ mod reload;
 mod replica;
 mod setup;
 mod shutdown;
+mod taken_requests;
 pub mod team_watch;
 pub mod token_sync;
 mod unreachable_reports;
@@ -28,12 +30,12 @@ use crate::{
     artifacts::{ShownFiles, sweep_files},
     brain::{PeerSummary, exec::access::BrainAccess, session_work::SessionWork},
     callers::Callers,
-    clock::{NodeClock, wall_time},
+    clock::NodeClock,
     http::{
         a2a::{self, facade::AgentFacade},
         console as console_routes,
         drain::DrainSignal,
-        edge::{Auth, ConsoleSessions, Edge, HttpServerConfig, TakenRequests},
+        edge::{Auth, ConsoleSessions, Edge, HttpServerConfig},
         hosted_peer::HostedPeer,
         key_rotation::CardSigner,
         listener::own_url,
@@ -45,7 +47,11 @@ use crate::{
         server::server,
     },
     inbox::LocalAgents,
-    outbox::{Transports, a2a::remote_task_store::RemoteTaskStore, webhooks::Pusher},
+    outbox::{
+        Transports,
+        a2a::remote_task_store::RemoteTaskStore,
+        webhooks::{Pusher, inbox::InboxWebhook},
+    },
     peers::Peers,
     schedules::{ScheduleParts, Schedules},
     services::{self, ServiceLocation},
@@ -62,6 +68,7 @@ use blackboard::{
     board::{Board, BoardClock, BoardConfig, BoardStores},
     client::{Backoff, Blackboard},
 };
+use board_publisher::BoardPublisher;
 use engine::settings::Quota;
 use protocol::{
     a2a::agent_policy::CallerSchemes,
@@ -69,23 +76,21 @@ use protocol::{
     ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
-    signal::Signal,
     time::NodeTime,
 };
 use registration::{OwnKeys, RegistrationTask};
 use registry::{
     client::Registry,
-    registrar::{Clocks, SignalPublisher, SupervisedRegistry},
+    registrar::{Clocks, SupervisedRegistry},
 };
 use reload::{MakeSessionWork, ReloadableAgent, engine_config};
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr, TcpListener},
-    path::Path,
     sync::Arc,
     time::Duration,
 };
-use store::{SharedStore, embedded::OpenError, owned_store::OwnedStore};
+use store::{SharedStore, owned_store::OwnedStore};
 use transport::http_client::{HttpClient, HttpClientLimits, Signer};
 use transport::resource::registered;
 
@@ -108,19 +113,6 @@ pub struct RunningNode {
     reloadable: BTreeMap<AgentId, ReloadableAgent>,
     telemetry: Telemetry,
     drain: DrainSignal,
-}
-
-/// Publishes the registry's signals on the board.
-struct BoardPublisher(Blackboard, Principal);
-
-impl SignalPublisher for BoardPublisher {
-    fn publish(
-        &self,
-        signal: Signal,
-    ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), Problem>> + Send>> {
-        let (board, by) = (self.0.clone(), self.1.clone());
-        Box::pin(async move { board.publish(&by, signal).await.map(|_| ()) })
-    }
 }
 
 /// How long a start waits for the first snapshot of the directory.
@@ -326,6 +318,10 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let clients = (outside.clone(), callbacks.clone());
         let files = ShownFiles::new(&store, &spec.id, spec.settings.a2a.base_url(&card.get()));
         let pusher = Pusher::new(files, clients, seal.clone()).start();
+        if let Some(url) = &setup.mesh.inbox_webhook {
+            let webhook = InboxWebhook::new(url.clone(), outside.clone(), setup.telemetry.capture().clone());
+            webhook.follow(spec.id.clone(), store.clone(), spec.settings.a2a.base_url(&card.get()));
+        }
         let interface = grpc.as_ref().and_then(|(_, address)| grpc_port::interface(&setup, *address, spec));
         let facade = SharedCell::new(AgentFacade::new(
             &card.get(),
@@ -420,7 +416,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         .with_callers(callers)
         .with_tokens(setup.tokens.clone())
         .with_console(console.clone())
-        .with_taken_requests(taken_requests(setup.requests.as_deref())?);
+        .with_taken_requests(taken_requests::open(setup.requests.as_deref())?);
     let telemetry = Some(setup.telemetry.clone());
     let server_config = HttpServerConfig {
         spool: Some(setup.store.blobs()),
@@ -456,6 +452,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         streams,
         tokens: setup.tokens.clone(),
         console,
+        bulk_runs: Default::default(),
         registry_calls: registry_calls.map(crate::http::registry_calls::RegistryCalls::new),
         public_urls,
         approvers: setup.mesh.approvers.clone(),
@@ -570,14 +567,6 @@ fn listen(ip: IpAddr, port: u16) -> anyhow::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind((ip, port)).map_err(|source| StartError::Port { ip, port, source })?;
     let address = listener.local_addr()?;
     Ok((listener, address))
-}
-
-/// The signed requests that this process and those before it have taken, kept in `folder`.
-fn taken_requests(folder: Option<&Path>) -> anyhow::Result<TakenRequests> {
-    let Some(folder) = folder else { return Ok(TakenRequests::default()) };
-    let now = u64::try_from(wall_time().0 / 1_000).unwrap_or_default();
-    let taken = TakenRequests::open(folder, now);
-    taken.map_err(|source| OpenError::Io { dir: folder.to_owned(), source }.into())
 }
 
 fn spawn_sweep_timer(

@@ -20,6 +20,12 @@ pub(crate) fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// `text` on one line, with control characters escaped.
+pub(crate) fn plain(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    escaped(&lines.join(" ")).replace('\t', " ")
+}
+
 /// Whether a terminal may take `c` for a command, or show the text around it in another order.
 fn steers(c: char) -> bool {
     match c {

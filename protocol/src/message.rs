@@ -726,6 +726,9 @@ payload! {
         /// When a place is expected to be free, if the reason is [`BUSY`].
         => #[serde(default, skip_serializing_if = "Option::is_none")]
         free_in_ms: Option<u64>,
+        /// What its work waits for, if the reason is [`BUSY`] and it is no place.
+        => #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits_for: Option<String>,
     }
 }
 

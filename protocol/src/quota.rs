@@ -167,6 +167,17 @@ pub enum QuotaLevel {
     UsedUp,
 }
 
+impl QuotaLevel {
+    /// Its name on the wire.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Near => "near",
+            Self::UsedUp => "reached",
+        }
+    }
+}
+
 impl QuotaLimits {
     /// Each limited member: its name, the limit, and what `amount` has of it, in whole numbers.
     fn members(&self, amount: Amount) -> impl Iterator<Item = (&'static str, u64, u64)> {

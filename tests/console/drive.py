@@ -71,6 +71,8 @@ turns:
         kind: form
         text: What should be ordered?
         schema: { type: object, required: [item], properties: { item: { type: string, title: Item }, count: { type: integer, minimum: 1, default: 1 }, gift: { type: boolean, title: It is a gift }, speed: { enum: [slow, fast] } } }
+  - when: { contains: break }
+    end: { failed: The old switch does not answer. }
   - when: { contains: wait, turn: 1 }
     say: [{ type: question, id: later, text: Shall I go on? }]
   - say:
@@ -265,6 +267,8 @@ def drive(driver, mesh):
     assert "state=canceled" in page.url
     page.reload()
     expect(page.locator("tbody tr")).to_have_count(1)
+    lists(driver)
+    failures(driver)
     # A chat remembers.
     driver.go("Chat", "Chat with planner-01")
     page.get_by_label("Your message").fill("Hello, what do you do?")
@@ -315,6 +319,64 @@ def drive(driver, mesh):
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_text("You are looking without being signed in.")).to_be_visible()
 
+
+def lists(driver):
+    page = driver.page
+    # A view is stored in the browser, opened and forgotten.
+    page.get_by_text("Saved views").click()
+    page.get_by_label("Name").fill("what I <b>stopped")
+    page.get_by_role("button", name="Save this view").click()
+    expect(page.get_by_role("link", name="what I <b>stopped")).to_be_visible()
+    driver.shoot("saved-views")
+    driver.go("Tasks", "Tasks")
+    page.get_by_text("Saved views").click()
+    page.get_by_role("link", name="what I <b>stopped").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_text("Saved views").click()
+    page.get_by_role("button", name="Delete the view what I <b>stopped").click()
+    expect(page.get_by_role("link", name="what I <b>stopped")).to_have_count(0)
+    # Many tasks at once: shown first, then done.
+    page.get_by_role("link", name="Send these again").click()
+    expect(page.locator("h1")).to_have_text("Send 1 task again")
+    driver.shoot("bulk")
+    page.get_by_role("button", name="Send 1 task again").click()
+    expect(page.get_by_text("1 of 1 done.")).to_be_visible()
+    expect(page.get_by_role("link", name="the new task")).to_be_visible()
+    driver.shoot("bulk-done")
+
+
+def failures(driver):
+    page = driver.page
+    driver.send("Try not to break the network")
+    expect(page.locator(".head .state")).to_have_text("failed")
+    driver.go("Inbox", "Inbox")
+    failed = page.locator("li", has_text="The old switch does not answer.")
+    expect(failed).to_be_visible()
+    driver.shoot("inbox-failed")
+    failed.get_by_role("button", name="Dismiss").click()
+    expect(failed).to_be_hidden()
+    page.reload()
+    expect(page.locator(".ask").first).to_be_visible()
+    expect(failed).to_be_hidden()
+    # The badge grows, and the browser says so once it may.
+    page.get_by_role("button", name="Notify me in this browser").click()
+    expect(page.get_by_role("button", name="Notify me in this browser")).to_be_hidden()
+    driver.send("Please remove the old release, too")
+    expect(page.get_by_role("heading", name="It waits for you")).to_be_visible()
+    eventually(lambda: page.evaluate("notes.length") == 1)
+    page.get_by_role("button", name="Cancel the task").click()
+    expect(page.locator(".head .state")).to_have_text("canceled")
+
+
+# Stands for the notifications of the browser, which a headless one has not.
+NOTIFICATION = """
+window.notes = [];
+window.Notification = class {
+  static permission = 'default';
+  static async requestPermission() { this.permission = 'granted'; }
+  constructor(title) { notes.push(title); }
+};
+"""
 
 VIEWS = [
     ("Start", "The mesh, from here"), ("Tasks", "Tasks"), ("Sessions", "Sessions"), ("Board", "Board"), ("Agents", "Agents"),
@@ -417,6 +479,7 @@ def main():
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
             context = browser.new_context(viewport={"width": 1280, "height": 860}, bypass_csp=False)
+            context.add_init_script(NOTIFICATION)
             driver = Driver(context.new_page(), shots)
             driver.page.set_default_timeout(8_000)
             expect.set_options(timeout=8_000)

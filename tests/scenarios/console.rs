@@ -4,7 +4,9 @@ use crate::harness::{Answer, Process, call, client, directory, eventually, file,
 use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
+mod bulk;
 mod elsewhere;
+mod inbox;
 mod views;
 
 const TEAM: &str = "
@@ -186,7 +188,8 @@ async fn changes_come_from_the_page_itself_and_no_get_changes_anything() {
     let request = page.request(Method::POST, "console/send");
     let refused = read_answer(with_form(request, &[("description", "x")]).send().await.unwrap()).await;
     assert_eq!(refusal(&refused), (403, "foreign_origin".to_owned()), "a change has an Origin");
-    for path in ["send", "say", "answer", "cancel", "retry", "entry", "steer", "sign-out", "session", "links"]
+    for path in
+        ["send", "say", "answer", "bulk", "cancel", "retry", "entry", "steer", "sign-out", "session", "links"]
     {
         assert_eq!(page.get(&format!("console/{path}?description=x")).await.status, 405, "{path}");
     }

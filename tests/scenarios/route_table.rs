@@ -356,6 +356,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/console/stream", "33aa3a111111"),
     ("GET", "/console/view", "33aa3a111111"),
     ("POST", "/console/answer", "331a3a111111"),
+    ("POST", "/console/bulk", "331a3a111111"),
     ("POST", "/console/cancel", "331a3a111111"),
     ("POST", "/console/elsewhere", "331434111111"),
     ("POST", "/console/entry", "331a3a111111"),

@@ -270,7 +270,7 @@ async fn a_task_that_is_sent_again_has_its_artifacts_and_what_its_result_must_pa
     let demand = json!({ "schema": { "type": "object" } });
     let notes = json!([{ "artifactId": "notes", "name": "notes.txt", "parts": [{ "text": "remember" }] }]);
     let request = json!({
-        "taskId": "t-1", "description": "x", "capability": "say", "accept": demand, "artifacts": notes,
+        "taskId": "t-1", "description": "x", "capability": "say", "accept": demand, "inlineArtifacts": notes,
     });
     assert_eq!(state(&echo.ask(request).await), "failed");
     let (code, out, errors) = mesh.as_person(&["tasks", "retry", "t-1", "--json"]).await;

@@ -12,7 +12,7 @@ use tokio::{
 };
 
 /// What the newest version before this one has left.
-const FIXTURE: &str = "v12.tar.gz";
+const FIXTURE: &str = "v13.tar.gz";
 
 /// Where the fixture's webhook calls. No other program uses this address of the loopback network.
 const WEBHOOK: &str = "127.37.10.9:9037";

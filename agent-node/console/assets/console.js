@@ -1,7 +1,7 @@
 // The page's script: signs in, loads views and morphs them in place, and reads one stream of changes while the page is seen.
 'use strict';
 (() => {
-  const STORE = 'mesh-console-key', HEADER = 'Mesh-Console-Key';
+  const STORE = 'mesh-console-key', HEADER = 'Mesh-Console-Key', VIEWS = 'mesh-views', DISMISSED = 'mesh-dismissed';
   // Of fragments: at most two a second.
   const SPACING = 500, MAX_RETRY = 10000;
   const main = document.getElementById('main');
@@ -9,7 +9,7 @@
   const base = location.pathname.endsWith('/') ? '' : location.pathname.split('/').pop() + '/';
   // Other tabs of this origin, port included, hand on the key: a link opened in a new tab stays signed in.
   const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(STORE) : null;
-  let key = sessionStorage.getItem(STORE), stream = null, retry = 1000, turn = 0, timer = 0, doneTimer = 0, lastLoad = 0;
+  let key = sessionStorage.getItem(STORE), stream = null, retry = 1000, turn = 0, timer = 0, doneTimer = 0, lastLoad = 0, known = Infinity;
 
   function keep(value) {
     key = value;
@@ -123,6 +123,10 @@
     byId('who').textContent = who;
     byId('open-sign-in').hidden = signedIn === 'true';
     byId('sign-out').hidden = signedIn !== 'true';
+    const ask = byId('notify');
+    if (ask) ask.hidden = !('Notification' in window) || Notification.permission !== 'default';
+    showViews();
+    hideDismissed();
   }
 
   function badge(waiting) {
@@ -130,6 +134,44 @@
     shown.hidden = !(Number(waiting) > 0);
     shown.textContent = waiting;
     shown.setAttribute('aria-label', `${waiting} waiting for you`);
+    if (Number(waiting) > known && notifies()) {
+      // All tabs of this origin show one.
+      const note = new Notification(`${waiting} waiting for you`, { body: document.body.dataset.name, tag: 'mesh-inbox' });
+      note.onclick = () => { window.focus(); go('?view=inbox'); };
+    }
+    known = Number(waiting);
+  }
+
+  const notifies = () => 'Notification' in window && Notification.permission === 'granted';
+
+  // ---- what this browser stores: views of tasks, and which failed tasks are dismissed
+
+  function stored(name) {
+    try { return JSON.parse(localStorage.getItem(name)) || []; } catch { return []; }
+  }
+
+  const store = (name, list) => localStorage.setItem(name, JSON.stringify(list.slice(-500)));
+
+  function showViews() {
+    const list = byId('saved-views');
+    if (!list) return;
+    list.replaceChildren(...stored(VIEWS).map(({ name, search }, at) => {
+      const [item, link, drop] = ['li', 'a', 'button'].map((tag) => document.createElement(tag));
+      link.textContent = name;
+      link.setAttribute('href', `?${new URLSearchParams(search)}`);
+      Object.assign(drop, { type: 'button', className: 'plain', textContent: 'Delete' });
+      drop.dataset.forget = at;
+      drop.setAttribute('aria-label', `Delete the view ${name}`);
+      item.append(link, ' ', drop);
+      return item;
+    }));
+  }
+
+  function hideDismissed() {
+    const dismissed = new Set(stored(DISMISSED)), all = [...main.querySelectorAll('[data-dismissable]')];
+    for (const item of all) item.hidden = dismissed.has(item.dataset.dismissable);
+    const section = main.querySelector('[data-dismissables]');
+    if (section) section.hidden = all.every((item) => item.hidden);
   }
 
   function go(search) {
@@ -152,7 +194,7 @@
       if (node.nodeValue !== next.nodeValue) node.nodeValue = next.nodeValue;
       return;
     }
-    if (node.isEqualNode(next)) return;
+    if (node.dataset.own !== undefined || node.isEqualNode(next)) return;
     for (const { name } of [...node.attributes]) {
       if (!next.hasAttribute(name) && !isKept(node, name)) node.removeAttribute(name);
     }
@@ -187,7 +229,7 @@
     if (change.waiting !== undefined) badge(String(change.waiting));
     const view = main.querySelector('[data-view]');
     const wants = view ? view.dataset.live.split(' ') : [];
-    if (timer || !change.of.some((kind) => wants.includes(kind))) return;
+    if (document.hidden || timer || !change.of.some((kind) => wants.includes(kind))) return;
     timer = setTimeout(() => { timer = 0; load(false); }, Math.max(0, lastLoad + SPACING - Date.now()));
   }
 
@@ -199,7 +241,7 @@
   async function listen() {
     if (stream) stream.abort();
     stream = null;
-    if (document.hidden) return;
+    if (document.hidden && !notifies()) return;
     const own = stream = new AbortController();
     try {
       const answer = await request('console/stream' + location.search, { signal: own.signal });
@@ -282,6 +324,14 @@
     } else if (button.id === 'open-sign-in') byId('sign-in').showModal();
     else if (button.id === 'close-sign-in') byId('sign-in').close();
     else if (button.id === 'sign-out') signOut();
+    else if (button.id === 'notify') Notification.requestPermission().then(() => { button.hidden = Notification.permission !== 'default'; });
+    else if (button.dataset.forget !== undefined) {
+      store(VIEWS, stored(VIEWS).filter((view, at) => String(at) !== button.dataset.forget));
+      showViews();
+    } else if (button.dataset.dismiss !== undefined) {
+      store(DISMISSED, [...stored(DISMISSED), button.closest('[data-dismissable]').dataset.dismissable]);
+      hideDismissed();
+    }
     else if (button.id === 'theme') {
       const next = { system: 'light', light: 'dark', dark: '' }[localStorage.getItem('mesh-theme') || 'system'];
       localStorage.setItem('mesh-theme', next || 'system');
@@ -292,6 +342,14 @@
   document.addEventListener('submit', (event) => {
     const form = event.target;
     if (form.id === 'sign-in-form') { event.preventDefault(); signInByForm(form); return; }
+    if (form.matches('[data-save-view]')) {
+      event.preventDefault();
+      const search = new URLSearchParams(location.search);
+      search.delete('before');
+      store(VIEWS, [...stored(VIEWS), { name: new FormData(form).get('name'), search: search.toString() }]);
+      form.reset();
+      return showViews();
+    }
     if (!form.matches('[data-filter]')) return;
     event.preventDefault();
     const given = [...new FormData(form)].filter(([, value]) => value !== '');

@@ -11,6 +11,7 @@ pub enum ViewName {
     Inbox,
     Tasks,
     Task,
+    Bulk,
     Chat,
     Sessions,
     Session,
@@ -31,6 +32,7 @@ impl ViewName {
             Self::Inbox => "inbox",
             Self::Tasks => "tasks",
             Self::Task => "task",
+            Self::Bulk => "bulk",
             Self::Chat => "chat",
             Self::Sessions => "sessions",
             Self::Session => "session",
@@ -50,7 +52,7 @@ impl ViewName {
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleLocation {
     pub view: ViewName,
-    /// The task or session, the context of a chat, the space; of signals, their task.
+    /// The task or session, the context of a chat, the space, a bulk action that runs; of signals, their task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The agent at which it is looked for, where a page shows several; of signals, their sender.
@@ -74,7 +76,7 @@ pub struct ConsoleLocation {
     /// Of tasks: what they have cost at least.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub min_cost: String,
-    /// Of signals their type, of entries their kind, of costs what they are summed up by.
+    /// Of signals their type, of entries their kind, of costs what they are summed up by, of a bulk action its verb.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Since when costs are summed up, and since when the status of tasks has changed: `1d`, `7d`, `30d`, `90d`; of costs the first of

@@ -14,7 +14,7 @@ const HTMX: &str = r#"{"allowEval":false,"includeIndicatorStyles":false,"allowSc
 const LINKS: [(ViewName, &str, &str); 10] = [
     (ViewName::Start, "Start", "start"),
     (ViewName::Inbox, "Inbox", "inbox"),
-    (ViewName::Tasks, "Tasks", "tasks task"),
+    (ViewName::Tasks, "Tasks", "tasks task bulk"),
     (ViewName::Chat, "Chat", "chat"),
     (ViewName::Sessions, "Sessions", "sessions session"),
     (ViewName::Board, "Board", "board space"),

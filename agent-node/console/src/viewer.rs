@@ -12,7 +12,7 @@ pub struct Viewer {
     /// Whether a session of the console proves it. Without one a page has no forms.
     pub is_signed_in: bool,
     pub now: WallTime,
-    /// How many questions wait for the viewer.
+    /// How many questions and proposals wait for the viewer.
     pub waiting: usize,
     /// The agents of other processes that gave no answer, by name.
     pub silent: Vec<String>,

@@ -15,7 +15,7 @@ use protocol::{
     quota::{Amount, QuotaLevel, QuotaLimits, QuotaPeriod, Window},
     time::{NodeTime, WallTime},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, time::Duration};
 use store_types::{Error, Snapshot};
 
@@ -81,8 +81,9 @@ impl ClosedQuota {
     /// The answer to a call for proposals. A bidder whose work waits for the quota is waited for as one that is busy.
     pub(crate) fn no_bid(self, cfp: &Cfp, now: WallTime) -> NoBid {
         let free_in_ms = u64::try_from(now.until(self.opens).as_millis()).ok().filter(|_| self.waits);
-        let reason = if self.waits { BUSY.to_owned() } else { self.why };
-        NoBid { task_id: cfp.task_id.clone(), reason, free_in_ms, extra: Default::default() }
+        let (reason, waits_for) =
+            if self.waits { (BUSY.to_owned(), Some(self.why)) } else { (self.why, None) };
+        NoBid { task_id: cfp.task_id.clone(), reason, free_in_ms, waits_for, extra: Default::default() }
     }
 
     /// The refusal of new work.
@@ -129,7 +130,7 @@ pub struct QuotaNotice {
 }
 
 /// How much of a quota is used, for people.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaStatus {
     pub quota: String,
@@ -137,15 +138,15 @@ pub struct QuotaStatus {
     /// What this agent has used.
     pub used: Amount,
     /// What this agent may use, if agents share it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<Amount>,
     /// What all agents have used, if they share it, as the board last said.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_by_all: Option<Amount>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester: Option<Principal>,
     /// `open`, `near` or `reached`.
-    pub state: &'static str,
+    pub state: String,
     pub opens_at: WallTime,
 }
 
@@ -541,17 +542,15 @@ impl Quotas {
                 let share = window.and_then(|window| window.share);
                 let used = self.used(counted, window, &key);
                 let all = share.map(|share| share.used_by_all.plus(used.minus(share.used)));
+                // One that has no share has heard of nobody else.
+                let all = all.or(Some(used).filter(|_| counted.is_of_mesh));
                 QuotaStatus {
                     quota: counted.name(&key),
                     limits,
                     used,
                     share: share.map(|share| share.granted),
                     used_by_all: all,
-                    state: match limits.level(all.unwrap_or(used)) {
-                        QuotaLevel::Open => "open",
-                        QuotaLevel::Near => "near",
-                        QuotaLevel::UsedUp => "reached",
-                    },
+                    state: limits.level(all.unwrap_or(used)).word().to_owned(),
                     requester: key,
                     opens_at: ends,
                 }

@@ -121,15 +121,22 @@ fn show_costs(by: &str, sums: &BTreeMap<String, Amount>) -> Result<(), CliError>
     output::line(&output::table(&[by.to_uppercase().as_str(), "TASKS", "TOKENS", "COST"], rows))
 }
 
-/// Adds a quota of `agent`. One that agents share is one line, with the largest figures that an agent has heard of.
-fn add_quota(quotas: &mut Vec<(String, QuotaLine)>, agent: &str, quota: QuotaLine) {
+/// Adds a quota of `agent`. One that agents share is one line: what they have used together, or more if one of them has heard of more.
+fn add_quota(quotas: &mut Vec<(String, QuotaLine)>, agent: &str, mut quota: QuotaLine) {
     let Some(all) = quota.used_by_all else { return quotas.push((agent.to_owned(), quota)) };
     let known =
         quotas.iter_mut().find(|(_, known)| known.quota == quota.quota && known.used_by_all.is_some());
     match known {
-        Some((_, known)) if known.used_by_all.is_some_and(|known| known == known.at_least(all)) => {}
-        Some((_, known)) => *known = quota,
-        None => quotas.push(("all".to_owned(), quota)),
+        Some((_, known)) => {
+            known.used = known.used.plus(quota.used);
+            let heard = known.used_by_all.unwrap_or_default().at_least(all).at_least(known.used);
+            known.used_by_all = Some(heard);
+            known.limits.level(heard).word().clone_into(&mut known.state);
+        }
+        None => {
+            quota.used_by_all = Some(all.at_least(quota.used));
+            quotas.push(("all".to_owned(), quota));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Output: tables, JSON, and colours on a terminal. Everything passes [`print`], which escapes control characters.
 
 use super::exit::CliError;
+pub(super) use crate::terminal::plain;
+
 use crate::terminal::escaped;
 use comfy_table::{Cell, Color, ContentArrangement, Table, presets};
 use protocol::task::TaskState;
@@ -69,12 +71,6 @@ pub(super) fn colour_of(state: TaskState) -> Colour {
         TaskState::InputRequired | TaskState::AuthRequired => Colour::Yellow,
         TaskState::Submitted | TaskState::Working => Colour::Cyan,
     }
-}
-
-/// `text` on one line, with control characters escaped.
-pub(super) fn plain(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    escaped(&lines.join(" ")).replace('\t', " ")
 }
 
 /// Writes `text` to standard output, escaped but for the colours of this module.

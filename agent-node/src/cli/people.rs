@@ -1,27 +1,33 @@
-//! `mesh inbox` lists the questions and proposals that wait for you; `mesh answer` answers one.
+//! `mesh inbox` lists the questions and proposals that wait for you, and your tasks that have failed; `mesh answer` answers one.
 
 use super::{
     CommonArgs,
     client::{MeshClient, encoded},
-    endpoints::{self, AtArgs},
+    endpoints::{self, AgentEndpoint, AtArgs},
     exit::{CliError, Exit},
     live_view::{self, LiveLine, LiveView},
-    located_task::find,
+    located_task::{find, list_path, of_answer},
     output, prompt,
     questions::{open_questions, prove},
     space::SpaceList,
     watch::status_of,
 };
+use crate::{
+    clock::wall_time,
+    tasks::search::{ME, TaskSearch},
+};
 use clap::Args;
+use console::views::task_line::{TaskLine, failures};
 use protocol::{
     problem::Reason,
     question::{Question, QuestionKind},
     routes,
     spaces::Entry,
+    time::WallTime,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 #[derive(Debug, Args)]
 pub(super) struct InboxArgs {
@@ -66,6 +72,8 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 struct WaitingItems {
     questions: Vec<Value>,
     proposals: Vec<Entry>,
+    /// The tasks of the last 7 days that have failed and were not sent again, the newest first.
+    failed: Vec<TaskLine>,
     /// What could not be looked at, and why.
     left_out: Vec<String>,
 }
@@ -87,12 +95,17 @@ impl WaitingItems {
             left_out.push(format!("{gone}; their questions are not listed"));
         }
         let mut questions: Vec<Value> = items.into_values().collect();
-        questions.sort_by_key(|item| item["since"].as_str().map(str::to_owned));
+        questions.sort_by_key(|item| {
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            let expires = text(&item["question"]["expiresAt"]);
+            (expires.is_none(), expires, Reverse(text(&item["since"])))
+        });
         let proposals = proposals(client).await.unwrap_or_else(|failure| {
             left_out.push(format!("proposals in spaces are not shown: {}", failure.message));
             Vec::new()
         });
-        Ok(Self { questions, proposals, left_out })
+        let failed = failed(client, &endpoints).await;
+        Ok(Self { questions, proposals, failed, left_out })
     }
 
     /// All of it as text.
@@ -117,6 +130,13 @@ impl WaitingItems {
                 ]
             });
             parts.push(output::table(&["space", "proposal", "version", "type", "by", "proposes"], rows));
+        }
+        if !self.failed.is_empty() {
+            let rows = self.failed.iter().map(|task| {
+                let text = |text: &str| output::plain(&text.chars().take(60).collect::<String>()).into();
+                vec![text(&task.id), text(&task.agent), text(&task.description), text(&task.message)]
+            });
+            parts.push(output::table(&["failed", "agent", "task", "why"], rows));
         }
         parts.join("\n")
     }
@@ -166,7 +186,13 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
         output::note(&format!("mesh: {why}"));
     }
     if common.json {
-        return output::json(&json!({ "items": items.questions, "proposals": items.proposals }));
+        let failed = items.failed.iter().map(|task| {
+            json!({ "agentId": task.agent, "taskId": task.id, "description": task.description, "why": task.message, "at": task.changed })
+        });
+        let failed: Vec<_> = failed.collect();
+        return output::json(
+            &json!({ "items": items.questions, "proposals": items.proposals, "failed": failed }),
+        );
     }
     output::line(&items.shown())?;
     if !items.proposals.is_empty() {
@@ -174,7 +200,37 @@ pub(super) async fn inbox(common: &CommonArgs, args: InboxArgs) -> Result<(), Cl
             "decide with `mesh space merge PROPOSAL --space SPACE --if-version VERSION` or `mesh space reject PROPOSAL REASON --space SPACE`",
         );
     }
+    if !items.failed.is_empty() {
+        output::note("`mesh tasks retry TASK` sends a failed task again");
+    }
     Ok(())
+}
+
+/// The most of the person's failed tasks at each agent, and of the last ones among which it is looked whether they were sent again.
+const MOST_FAILED: usize = 50;
+const MOST_TASKS: usize = 500;
+/// For how long a failed task is listed.
+const FAILED_SINCE_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
+
+/// The person's tasks that have failed lately and were not sent again, the newest first.
+async fn failed(client: &MeshClient, endpoints: &[AgentEndpoint]) -> Vec<TaskLine> {
+    let since = WallTime(wall_time().0 - FAILED_SINCE_MS).to_string();
+    let all = TaskSearch { requester: ME.to_owned(), since, ..TaskSearch::newest(MOST_TASKS) };
+    let failed =
+        TaskSearch { state: "failed".to_owned(), limit: Some(MOST_FAILED.to_string()), ..all.clone() };
+    // Who does not answer was named when the questions were asked for.
+    let mut answers = endpoints::get_each(client, endpoints, &list_path(&failed)).await;
+    let has_tasks = |answer: &Value| answer["tasks"].as_array().is_some_and(|tasks| !tasks.is_empty());
+    // Usually there is none, and it need not be known what was sent again.
+    if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(has_tasks)) {
+        answers.extend(endpoints::get_each(client, endpoints, &list_path(&all)).await);
+    }
+    let answers = answers.into_iter();
+    let tasks = answers.filter_map(|(endpoint, answer)| Some(of_answer(&endpoint.agent, &answer.ok()?)));
+    let lines = tasks
+        .flatten()
+        .filter_map(|(agent, task)| TaskLine::of_a2a(&agent, &serde_json::from_value(task).ok()?));
+    failures(lines.collect())
 }
 
 /// The most proposals that are shown of a space, the oldest.

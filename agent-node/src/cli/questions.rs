@@ -1,6 +1,7 @@
 //! The questions that a task waits for, and how they are answered.
 
-use super::{client::MeshClient, output, shell_quote::shell_quoted};
+use super::client::MeshClient;
+use crate::answer_command::answer_command;
 use protocol::{
     question::{Question, QuestionKind},
     task::EXTENSION,
@@ -16,23 +17,9 @@ pub(super) fn open_questions(task: &Value) -> Vec<Question> {
 pub(super) fn how_to_answer(task: &Value, id: &str, at: &str) -> String {
     let questions = open_questions(task);
     let Some(question) = questions.first() else { return format!("`mesh answer {id} TEXT{at}`") };
-    let named = format!("`mesh answer {id} --question {}", shell_quoted(&output::plain(&question.id)));
-    match question.kind {
-        QuestionKind::Approval => format!("{named} --approve{at}`, or `--deny`"),
-        QuestionKind::Form => format!("{named} --values JSON{at}`"),
-        QuestionKind::Choice => {
-            let options: Vec<_> = question
-                .options
-                .iter()
-                .map(|option| shell_quoted(&output::plain(option)).into_owned())
-                .collect();
-            format!("{named} {}{at}`", options.join("|"))
-        }
-        QuestionKind::Text | QuestionKind::Credential if questions.len() > 1 => {
-            format!("{named} TEXT{at}`")
-        }
-        QuestionKind::Text | QuestionKind::Credential => format!("`mesh answer {id} TEXT{at}`"),
-    }
+    let command = answer_command(id, question, questions.len() == 1, at);
+    let or_deny = if question.kind == QuestionKind::Approval { ", or `--deny`" } else { "" };
+    format!("`{command}`{or_deny}")
 }
 
 /// Adds the person's proof to `answer`, if it approves a question of `task`: an agent that passes it on can't prove it.

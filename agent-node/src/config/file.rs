@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     brain::{a2a::A2aBrainConfig, http::HttpBrainConfig},
-    outbox::a2a::credentials::Keyring,
+    outbox::a2a::credentials::{Keyring, SecretString},
     triggers::TriggerFile,
 };
 use engine::{schedule::Schedule, settings::AgentSettings};
@@ -213,6 +213,16 @@ pub(super) struct MeshFile {
     /// no entry.
     #[schemars(with = "Vec<String>")]
     pub(super) approvers: Vec<AgentId>,
+    /// Who is told of questions and approvals.
+    pub(super) inbox: InboxFile,
+}
+
+/// Who is told of questions and approvals that wait for users.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct InboxFile {
+    /// Where a POST goes when a question or an approval opens, and when it is closed; `outside` says which addresses may be called. Best as `${VARIABLE}`: it may be secret.
+    pub(super) webhook: Option<SecretString>,
 }
 
 /// Where calls beyond the mesh may go. Public addresses by https at the ports 443 and 8443 always; what is named here too.

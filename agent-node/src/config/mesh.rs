@@ -2,7 +2,7 @@
 
 use super::{ConfigFault, file::MeshFile, sources::SourceLocation};
 use crate::callers::ConfiguredCaller;
-use crate::outbox::a2a::credentials::Keyring;
+use crate::outbox::a2a::credentials::{Keyring, SecretString};
 use blackboard::board::BoardConfig;
 use engine::settings::Quota;
 use patterns::contract_net::Auction;
@@ -44,6 +44,8 @@ pub struct MeshConfig {
     pub quotas: Vec<Quota>,
     /// Agents of other processes whose word for a person's approval counts.
     pub approvers: Vec<AgentId>,
+    /// Who is told of questions and approvals that wait for users.
+    pub inbox_webhook: Option<SecretString>,
 }
 
 impl Default for MeshConfig {
@@ -68,6 +70,7 @@ impl MeshConfig {
                 callers: Vec::new(),
                 quotas: Vec::new(),
                 approvers: Vec::new(),
+                inbox_webhook: None,
             },
             // Nothing waits long for something to happen; what must happen in time has time, also on a busy machine.
             TimingPreset::Fast => Self {
@@ -107,6 +110,7 @@ impl MeshConfig {
             callers,
             quotas: file.quotas,
             approvers: file.approvers,
+            inbox_webhook: file.inbox.webhook,
             keyring: file.outside.credentials,
             grpc_port: file.grpc_port,
             board: BoardConfig { spaces, ..base.board },
@@ -114,6 +118,9 @@ impl MeshConfig {
         };
         if let Some((key, what)) = quota_fault(&mesh.quotas, true) {
             return Err(location.fault(&key, what));
+        }
+        if mesh.inbox_webhook.as_ref().is_some_and(|url| !is_http_url(url.expose())) {
+            return Err(location.fault("inbox.webhook", "must be a URL, https or http"));
         }
         let (limits, auction, registry) = (&mesh.limits, &mesh.auction, &mesh.registry);
         let weights = auction.weights;
@@ -163,6 +170,10 @@ pub(super) fn quota_fault(quotas: &[Quota], of_mesh: bool) -> Option<(String, St
         let (key, what) = quota.fault(of_mesh).or(twin)?;
         Some((format!("quotas[{at}].{key}"), what.to_owned()))
     })
+}
+
+fn is_http_url(text: &str) -> bool {
+    reqwest::Url::parse(text).is_ok_and(|url| ["http", "https"].contains(&url.scheme()))
 }
 
 /// Puts the members of `given` over those of `base`. One without a value leaves what there is.

@@ -12,6 +12,7 @@ mod chat_view;
 mod cost_view;
 mod elsewhere;
 mod health_view;
+mod inbox_view;
 mod page;
 mod scope;
 mod session_view;
@@ -20,6 +21,7 @@ mod space_view;
 mod start_view;
 mod stream;
 mod task_list;
+mod task_verb;
 mod task_view;
 mod views;
 
@@ -56,6 +58,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(&post("steer"), [(Method::POST, web::to(actions::steer))]))
         .service(resource(&post("answer"), [(Method::POST, web::to(actions::answer))]))
         .service(resource(&post("elsewhere"), [(Method::POST, web::to(actions::elsewhere))]))
+        .service(resource(&post("bulk"), [(Method::POST, web::to(actions::bulk))]))
         .service(resource(&post("cancel"), [(Method::POST, web::to(actions::cancel))]))
         .service(resource(&post("retry"), [(Method::POST, web::to(actions::retry))]));
 }

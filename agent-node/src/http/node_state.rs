@@ -2,6 +2,7 @@
 
 use super::{
     a2a::facade::AgentFacade,
+    bulk_runs::BulkRuns,
     connections::Connections,
     drain::DrainSignal,
     edge::{AddressedAgent, ConsoleSessions, IssuedTokens, PublicUrls, StreamLimit},
@@ -127,6 +128,8 @@ pub struct NodeState {
     pub tokens: IssuedTokens,
     /// Who is signed in at the console.
     pub console: ConsoleSessions,
+    /// What its users do there with many tasks.
+    pub bulk_runs: BulkRuns,
     /// Calls agents of other processes in the registry's name, for users of its console; `None` where the registry does not run.
     pub registry_calls: Option<RegistryCalls>,
     /// Agents of other processes whose word for a person's approval counts.

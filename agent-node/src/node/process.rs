@@ -398,6 +398,7 @@ fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> 
     let of_export = settings.backends().flat_map(|backend| backend.headers.values().cloned());
     let join_secret = std::fs::read_to_string(&config.join).ok().map(|text| text.trim().to_owned());
     let outside = config.team.mesh.keyring.secrets().map(str::to_owned);
+    let inbox = config.team.mesh.inbox_webhook.iter().map(|url| url.expose().to_owned());
     let services = [config.registry.as_ref(), Some(&config.board)].into_iter().flatten();
     let urls = services.filter_map(|service| match service {
         ServiceLocation::Remote(url) => Some(of_variable("", url)),
@@ -411,6 +412,7 @@ fn secrets(config: &ProcessConfig, settings: &TelemetrySettings) -> Vec<String> 
         .chain(of_triggers)
         .chain(callers)
         .chain(outside)
+        .chain(inbox)
         .collect()
 }
 

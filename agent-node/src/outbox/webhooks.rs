@@ -2,15 +2,14 @@
 //! webhook at its own pace. A webhook reads the task's journal like any watcher, from its cursor on, so
 //! nothing waits for it and a restart goes on where it stopped.
 
+mod delivery;
+pub mod inbox;
 mod sealed;
 
 use engine::records::{TaskRow, keys};
 pub use sealed::Seal;
 
-use super::{
-    outbound_client::{Error as Unreached, OutboundClient, OutboundRequest},
-    retry_after::retry_after,
-};
+use super::outbound_client::OutboundClient;
 use crate::{
     artifacts::ShownFiles,
     journal::for_each_record,
@@ -22,10 +21,11 @@ use crate::{
 use actix::{
     Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle, WrapFuture,
 };
+use delivery::{DeliveryOutcome, PLAIN_JSON, WebhookDelivery};
 use protocol::{
     a2a::{
         event::StreamResponse,
-        limits::{MAX_WEBHOOK_MISSED, WEBHOOK_ATTEMPT_MS, WEBHOOK_ATTEMPTS},
+        limits::MAX_WEBHOOK_MISSED,
         push::{NOTIFICATION_TOKEN, PushConfig},
         v03::{self, V03Form},
     },
@@ -35,45 +35,10 @@ use protocol::{
     principal::Principal,
     problem::{Problem, Reason},
 };
-use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::{
-    cell::Cell,
-    collections::HashMap,
-    rc::Rc,
-    time::{Duration, SystemTime},
-};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 use store::{Batch, Error, Key, Lane, SharedStore, Write};
-
-/// How long one attempt may take.
-const ATTEMPT: Duration = Duration::from_millis(WEBHOOK_ATTEMPT_MS as u64);
-/// The header with the id of an event, by which a receiver knows it again.
-const EVENT_ID: &str = "webhook-id";
-const PLAIN_JSON: &str = "application/json";
-
-/// Why an event was not told, and what follows from it.
-struct Untold {
-    why: String,
-    /// Whether another try may succeed.
-    may_pass: bool,
-    /// Whether there will never be a receiver again.
-    is_gone: bool,
-    /// Whether it takes another media type.
-    is_other_type: bool,
-    /// How long the receiver wants to be left alone.
-    after: Option<Duration>,
-}
-
-impl Untold {
-    fn new(why: String) -> Self {
-        Self { why, may_pass: false, is_gone: false, is_other_type: false, after: None }
-    }
-}
-
-/// The wait after the first of [`WEBHOOK_ATTEMPTS`] for one event; it doubles from attempt to attempt.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A webhook as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -436,81 +401,30 @@ impl Pushing {
 
     async fn tell(&mut self, seen: &TaskEvent) -> Result<(), Error> {
         let Some((media_type, body)) = self.body(seen)? else { return Ok(()) };
-        let mut media_type = media_type;
-        let mut wait = FIRST_WAIT;
-        for attempt in 1..=WEBHOOK_ATTEMPTS {
-            match self.attempt(seen.id, media_type, body.clone()).await {
-                Ok(()) => {
-                    self.webhook.missed = 0;
-                    return Ok(());
-                }
-                Err(Untold { why, may_pass, is_gone, is_other_type, after }) => {
-                    // Neither the URL nor a credential is logged: both may be secret.
-                    let id = self.webhook.config.id.as_deref().unwrap_or_default();
-                    tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "an event could not be sent to a webhook");
-                    if is_gone {
-                        self.webhook.is_over = true;
-                        return Ok(());
-                    }
-                    // Many receivers take plain JSON alone.
-                    if is_other_type && std::mem::replace(&mut media_type, PLAIN_JSON) != PLAIN_JSON {
-                        continue;
-                    }
-                    // A refusal may pass, too, as that of a gateway does whose service is deployed anew: the end waits for it.
-                    if !may_pass && !seen.is_last {
-                        break;
-                    }
-                    wait = after.unwrap_or(wait).clamp(wait, LONGEST_WAIT.max(wait));
-                }
-            }
-            if attempt < WEBHOOK_ATTEMPTS {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(LONGEST_WAIT);
-            }
-        }
-        self.webhook.missed += 1;
-        Ok(())
-    }
-
-    /// Tells it once. The id of the event is the same in every try (Standard Webhooks: `webhook-id`).
-    async fn attempt(
-        &self,
-        event: TaskEventCursor,
-        media_type: &'static str,
-        body: String,
-    ) -> Result<(), Untold> {
         let config = &self.webhook.config;
-        let id = format!("{}:{}:{}", self.webhook.task, event.0, event.1);
-        let mut call = OutboundRequest::new(Method::POST, &config.url)
-            .body(media_type, body)
-            .header(EVENT_ID, &id)
-            .with_timeout(ATTEMPT);
+        let mut secret_headers = Vec::new();
         if let Some(authentication) = &config.authentication {
             let credentials = authentication.credentials.as_deref().unwrap_or_default();
-            call = call
-                .secret_header("authorization", format!("{} {credentials}", authentication.scheme).trim());
+            let value = format!("{} {credentials}", authentication.scheme).trim().to_owned();
+            secret_headers.push(("authorization", value));
         }
-        if let Some(token) = &config.token {
-            call = call.secret_header(NOTIFICATION_TOKEN, token);
+        secret_headers.extend(config.token.clone().map(|token| (NOTIFICATION_TOKEN, token)));
+        let delivery = WebhookDelivery {
+            url: &config.url,
+            event: &format!("{}:{}:{}", self.webhook.task, seen.id.0, seen.id.1),
+            secret_headers,
+            media_type,
+            body,
+            outlasts_refusals: seen.is_last,
+        };
+        // Neither the URL nor a credential is logged: both may be secret.
+        let id = config.id.as_deref().unwrap_or_default();
+        let warn = |attempt: usize, why: &str| tracing::warn!(agent = %self.me, task = %self.webhook.task, webhook = id, attempt, why, "an event could not be sent to a webhook");
+        match delivery.send(&self.outside, warn).await {
+            DeliveryOutcome::Told => self.webhook.missed = 0,
+            DeliveryOutcome::Missed => self.webhook.missed += 1,
+            DeliveryOutcome::Gone => self.webhook.is_over = true,
         }
-        match self.outside.send(call).await {
-            Ok(answer) if answer.status.is_success() => Ok(()),
-            Ok(answer) => {
-                let status = answer.status.as_u16();
-                let after = answer.header("retry-after");
-                Err(Untold {
-                    may_pass: answer.status.is_server_error() || [408, 425, 429].contains(&status),
-                    is_gone: status == 410,
-                    is_other_type: status == 415,
-                    after: after.and_then(|value| retry_after(value, SystemTime::now())),
-                    ..Untold::new(format!("it answered {status}"))
-                })
-            }
-            // A long answer is an answer.
-            Err(Unreached::TooLarge(_)) => Ok(()),
-            Err(Unreached::Unreachable(why)) => Err(Untold { may_pass: true, ..Untold::new(why) }),
-            Err(Unreached::AddressRefused(why)) => Err(Untold::new(why)),
-            Err(Unreached::BadUrl(_)) => Err(Untold::new("it is no URL that can be called".to_owned())),
-        }
+        Ok(())
     }
 }

@@ -49,7 +49,7 @@ impl Capture {
             (CaptureLevel::Off, _) | (_, Value::Null) => return None,
             (CaptureLevel::Redacted, content) => redact::shape(content).to_string(),
             (CaptureLevel::Full, Value::String(text)) => self.label(text),
-            (CaptureLevel::Full, content) => self.label(&without_secret_members(content).to_string()),
+            (CaptureLevel::Full, content) => self.masked(content).to_string(),
         };
         let end = text.floor_char_boundary(MAX_LEN);
         Some(match text.len() - end {
@@ -63,20 +63,25 @@ impl Capture {
     pub fn label(&self, text: &str) -> String {
         self.secrets.mask(text)
     }
-}
 
-/// `content` with a mask for each value whose member name is secret.
-fn without_secret_members(content: &Value) -> Value {
-    match content {
-        Value::Array(items) => items.iter().map(without_secret_members).collect(),
-        Value::Object(members) => {
-            let masked = members.iter().map(|(name, value)| match is_secret_name(name) {
-                true => (name.clone(), MASK.into()),
-                false => (name.clone(), without_secret_members(value)),
-            });
-            Value::Object(masked.collect())
+    /// `content` without this process's secrets, the tokens of a mesh and the values of members whose name is secret.
+    pub fn masked(&self, content: &Value) -> Value {
+        match content {
+            Value::Array(items) => items.iter().map(|item| self.masked(item)).collect(),
+            Value::Object(members) => {
+                let masked = members.iter().map(|(name, value)| match is_secret_name(name) {
+                    true => (self.label(name), MASK.into()),
+                    false => (self.label(name), self.masked(value)),
+                });
+                Value::Object(masked.collect())
+            }
+            Value::String(text) => self.label(text).into(),
+            Value::Number(number) => match self.label(&number.to_string()) {
+                masked if masked == number.to_string() => content.clone(),
+                masked => masked.into(),
+            },
+            Value::Null | Value::Bool(_) => content.clone(),
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => content.clone(),
     }
 }
 

@@ -81,17 +81,17 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &SpaceData) -> Markup {
             }))
             @match data.zones.as_slice() {
                 [only] => {
-                    (zone(viewer, at, &data.space, only))
+                    (zone(viewer, at, only))
                     (filter_form::pages(at, only.next.clone(), ""))
                 }
-                zones => div.zones { @for of_kind in zones { (zone(viewer, at, &data.space, of_kind)) } },
+                zones => div.zones { @for of_kind in zones { (zone(viewer, at, of_kind)) } },
             }
             (members(&data.space))
         },
     )
 }
 
-fn zone(viewer: &Viewer, at: &ConsoleLocation, space: &Space, zone: &EntryZone) -> Markup {
+fn zone(viewer: &Viewer, at: &ConsoleLocation, zone: &EntryZone) -> Markup {
     let (heading, none) = words(zone.kind);
     let all = ConsoleLocation { kind: zone.kind.to_string(), before: String::new(), ..at.clone() };
     html! {
@@ -101,7 +101,7 @@ fn zone(viewer: &Viewer, at: &ConsoleLocation, space: &Space, zone: &EntryZone) 
                 @if at.kind.is_empty() { a.small href=(all.href()) { "All" span.sr-only { ": " (heading) } } }
             }
             @if zone.entries.is_empty() { div.empty { p { (none) } } } @else {
-                ul.lines { @for line in &zone.entries { (entry(viewer, space, line)) } }
+                ul.lines { @for line in &zone.entries { (entry(viewer, line)) } }
             }
         }
     }
@@ -121,7 +121,8 @@ fn tone(state: EntryState) -> StateTone {
 /// The most characters of a content that is shown unfolded.
 const MAX_OPEN: usize = 400;
 
-fn entry(viewer: &Viewer, space: &Space, line: &EntryLine) -> Markup {
+/// An entry with the forms that decide it.
+pub(super) fn entry(viewer: &Viewer, line: &EntryLine) -> Markup {
     let EntryLine { entry, actions } = line;
     let heading = if entry.title.is_empty() { entry.kind.to_string() } else { entry.title.clone() };
     html! {
@@ -146,7 +147,7 @@ fn entry(viewer: &Viewer, space: &Space, line: &EntryLine) -> Markup {
             @if let Some(reason) = &entry.reason {
                 p.small.muted { (VisibleText(reason)) @if let Some(by) = &entry.changed_by { " (" (VisibleText(&by.to_string())) ")" } }
             }
-            @if viewer.is_signed_in && !actions.is_empty() { (decide(space, entry, actions)) }
+            @if viewer.is_signed_in && !actions.is_empty() { (decide(entry, actions)) }
         }
     }
 }
@@ -163,9 +164,10 @@ fn link_words(link: EntryLink) -> String {
     words
 }
 
-fn decide(space: &Space, entry: &Entry, actions: &[&str]) -> Markup {
+fn decide(entry: &Entry, actions: &[&str]) -> Markup {
     let version = entry.version.to_string();
-    let hidden = [("space", space.id.as_str()), ("entry", entry.id.as_str()), ("version", version.as_str())];
+    let hidden =
+        [("space", entry.space.as_str()), ("entry", entry.id.as_str()), ("version", version.as_str())];
     let form = ActionForm { path: "entry", done: "The entry is changed.", hidden: &hidden };
     html! {
         details data-key={ "decide-" (entry.id) } {

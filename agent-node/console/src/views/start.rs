@@ -1,11 +1,11 @@
 //! The first page: a form that sends a task, what waits, what runs, what has ended.
 
-use super::{inbox::WaitingQuestion, task_line::TaskLine};
+use super::{inbox::WaitingItem, task_line::TaskLine};
 use crate::{
     action_form::ActionForm,
     location::{ConsoleLocation, ViewName},
     viewer::{ViewHead, Viewer},
-    visible_text::{VisibleText, brief},
+    visible_text::VisibleText,
 };
 use maud::{Markup, html};
 
@@ -18,7 +18,8 @@ pub struct StartData {
     pub entrance: String,
     /// The capabilities of the mesh, and how many agents have each.
     pub capabilities: Vec<(String, usize)>,
-    pub waiting: Vec<WaitingQuestion>,
+    /// What waits for the viewer, in the order of the inbox.
+    pub waiting: Vec<WaitingItem>,
     pub open: Vec<TaskLine>,
     pub ended: Vec<TaskLine>,
 }
@@ -93,18 +94,13 @@ fn list(title: &str, state: &str, lines: &[TaskLine], viewer: &Viewer, none: &st
     }
 }
 
-fn waiting(items: &[WaitingQuestion]) -> Markup {
+fn waiting(items: &[WaitingItem]) -> Markup {
     html! {
         section.card {
             header { h2 { "Waiting for you" } a.small href=(ConsoleLocation::of(ViewName::Inbox).href()) { "Inbox" } }
             @if items.is_empty() { div.empty { p { "Nothing waits for you." } } } @else {
                 ul.lines {
-                    @for item in items.iter().take(5) {
-                        li data-key={ "w-" (item.question.id) } {
-                            a href=(ConsoleLocation::of(ViewName::Inbox).href()) { (brief(&item.question.shown_text(), 160)) }
-                            span.small.muted { (brief(&item.description, 80)) }
-                        }
-                    }
+                    @for item in items.iter().take(5) { (item.item()) }
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The tasks, filtered by what the address says.
 
-use super::task_line::TaskLine;
+use super::{bulk, task_line::TaskLine};
 use crate::{
     filter_form::{self, same, search, select, text},
     location::{ConsoleLocation, ViewName},
@@ -55,7 +55,11 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
     viewer.view(
         ViewHead { view: ViewName::Tasks, title: "Tasks", live },
         html! {
-            div.head { div { h1 { "Tasks" } p.muted { "The latest change first. The address holds the filters: share it, or keep it as a bookmark." } } }
+            div.head {
+                div { h1 { "Tasks" } p.muted { "The latest change first. The address holds the filters: share it, or save it as a view in this browser." } }
+                @if !page.lines.is_empty() { (bulk::links(viewer, at)) }
+            }
+            (saved_views())
             (filters(at, page))
             section.card aria-label="Tasks" {
                 @if page.lines.is_empty() { (nothing(at, page)) } @else { (table(viewer, page)) }
@@ -63,6 +67,20 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
             (pages(at, page))
         },
     )
+}
+
+/// The views that this browser has stored, which the script lists, and a form that stores this one.
+fn saved_views() -> Markup {
+    html! {
+        details.saved-views data-key="saved-views" {
+            summary { "Saved views" }
+            ul #saved-views .row data-own {}
+            form.row data-save-view {
+                label { "Name" input type="text" name="name" required maxlength="60" autocomplete="off"; }
+                button type="submit" { "Save this view" }
+            }
+        }
+    }
 }
 
 fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
@@ -147,6 +165,7 @@ mod tests {
             shown.contains("before=42") && shown.contains("<option value=\"failed\" selected>"),
             "{shown}"
         );
+        assert!(!shown.contains("view=bulk"), "nobody is signed in: {shown}");
         assert!(!shown.contains("<script>") && shown.contains("No task matches"), "{shown}");
         assert_eq!(states("failed"), Some([TaskState::Failed, TaskState::Rejected].as_slice()));
         assert_eq!(states("anything"), None);

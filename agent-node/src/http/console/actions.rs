@@ -1,10 +1,15 @@
 //! What a person does on a page. A form arrives, one operation is performed, and the page is told where to go.
 
 use super::{
-    answer_values::FormFields, board_view, elsewhere::Elsewhere, scope::ConsoleScope, secured, space_view,
+    answer_values::FormFields,
+    board_view,
+    elsewhere::Elsewhere,
+    scope::ConsoleScope,
+    secured, space_view,
+    task_verb::{self, CANCELED, PageActor},
 };
 use crate::{
-    agent::{AnswerTaskRequest, CancelTaskRequest},
+    agent::AnswerTaskRequest,
     http::{
         a2a::A2aCall,
         node_state::{HostedAgent, NodeState},
@@ -14,7 +19,10 @@ use crate::{
 use actix_web::{HttpRequest, HttpResponse, http::header::HeaderName, web};
 use blackboard::spaces::EntryChange;
 use bytes::Bytes;
-use console::location::ConsoleLocation;
+use console::{
+    location::{ConsoleLocation, ViewName},
+    views::bulk::{BulkVerb, MAX_BULK},
+};
 use patterns::speech::Directive;
 use protocol::{
     a2a::{request::A2aOperation, version::ProtocolVersion},
@@ -82,12 +90,18 @@ pub(super) async fn send(
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
-    let local = form.agent()?;
     let capability = form.fields.get("capability");
     let mut payload = json!({ "description": form.required("description")? });
     if !capability.is_empty() {
         payload["capability"] = capability.into();
     }
+    if let Some(elsewhere) = Elsewhere::of(&request, &node, &form.scope).await?
+        && let Some(card) = elsewhere.agent(form.fields.get("agent"))
+    {
+        let task = elsewhere.send(card, payload).await?;
+        return Ok(done(Some(&ConsoleLocation::task(card.agent_id.as_str(), &task))));
+    }
+    let local = form.agent()?;
     let by = form.scope.by.clone();
     let (task, _) = task_requests::send(&request, &node, by, &local.id, (json!({}), payload)).await?;
     Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
@@ -101,10 +115,48 @@ pub(super) async fn retry(
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
-    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
-    let (by, spec) = (form.scope.by.clone(), &row.task.spec);
-    let (task, _) = task_requests::send_again(&request, &node, by, &local.id, spec).await?;
-    Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
+    form.required("task")?;
+    let (agent, new) = act(&request, &node, form, BulkVerb::Retry).await?;
+    Ok(done(Some(&ConsoleLocation::task(&agent, new.as_deref().unwrap_or_default()))))
+}
+
+/// Does it with the task of the form, here or at an agent of another process.
+async fn act(
+    request: &HttpRequest,
+    node: &web::Data<NodeState>,
+    form: SentForm,
+    verb: BulkVerb,
+) -> Result<(String, Option<String>), Problem> {
+    let SentForm { scope, fields } = form;
+    let elsewhere = Elsewhere::of(request, node, &scope).await?;
+    let actor = PageActor { request: request.clone(), node: node.clone(), scope, elsewhere };
+    let reason = match fields.get("reason").trim() {
+        "" => CANCELED,
+        reason => reason,
+    };
+    actor.perform(verb, (fields.get("agent"), fields.get("task").trim()), reason).await
+}
+
+/// Begins an action with many tasks, exactly those that the form names, and goes to the page that shows its progress.
+pub(super) async fn bulk(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let SentForm { scope, fields } = SentForm::of(&request, &node, &by, &body)?;
+    let verb = task_verb::verb(fields.get("verb"))?;
+    let named = fields.all("task").map(|task| task.split_once('/'));
+    let tasks: Option<Vec<_>> =
+        named.map(|named| named.map(|(agent, task)| (agent.to_owned(), task.to_owned()))).collect();
+    let tasks = tasks.filter(|tasks| (1..=MAX_BULK).contains(&tasks.len())).ok_or_else(|| {
+        let why = format!("task: from 1 to {MAX_BULK} tasks are named, each as AGENT/ID");
+        Problem::new(Reason::InvalidField, why).with("field", "task")
+    })?;
+    let elsewhere = Elsewhere::of(&request, &node, &scope).await?;
+    let id = PageActor { request, node, scope, elsewhere }.begin(verb, tasks)?;
+    let to = ConsoleLocation { id, kind: verb.word().to_owned(), ..ConsoleLocation::of(ViewName::Bulk) };
+    Ok(done(Some(&to)))
 }
 
 /// Answers a question.
@@ -177,13 +229,8 @@ pub(super) async fn cancel(
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
     let form = SentForm::of(&request, &node, &by, &body)?;
-    let (local, row) = form.scope.task(form.fields.get("agent"), form.required("task")?)?;
-    let (task, by) = (row.task.spec.task_id.clone(), form.scope.by.clone());
-    let reason = match form.fields.get("reason").trim() {
-        "" => "canceled by its user at the console".to_owned(),
-        reason => reason.to_owned(),
-    };
-    local.actor.send(CancelTaskRequest { task, by, reason }).await.map_err(no_answer)??;
+    form.required("task")?;
+    act(&request, &node, form, BulkVerb::Cancel).await?;
     Ok(done(None))
 }
 

@@ -25,6 +25,11 @@ impl FormFields {
         fields.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// All fields of this name.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// The answer to `question`.
     pub(super) fn answer(&self, question: &Question) -> Result<Answer, Problem> {
         if self.get(SHOWN) != question_form::digest(question) {

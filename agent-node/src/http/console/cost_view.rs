@@ -1,6 +1,6 @@
 //! What brains have used, as `GET /a2a/costs` says it, over the agents of the page.
 
-use super::{scope::ConsoleScope, task_list};
+use super::{elsewhere::Elsewhere, scope::ConsoleScope, task_list};
 use crate::http::{
     node_state::{HostedAgent, NodeState},
     routes::costs::{costs_of, month_of, quotas, seen_requester},
@@ -19,7 +19,10 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::json;
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most days of a page: ten years.
@@ -88,6 +91,7 @@ pub(super) async fn days(
 pub(super) async fn data(
     scope: &ConsoleScope,
     node: &NodeState,
+    elsewhere: Option<&mut Elsewhere>,
     at: &ConsoleLocation,
 ) -> Result<CostData, Problem> {
     let kind = if at.kind.is_empty() { "agent" } else { &at.kind };
@@ -95,13 +99,23 @@ pub(super) async fn data(
         Problem::new(Reason::InvalidField, format!("kind: {error}")).with("field", "kind")
     })?;
     let begin = begin(&at.since, node.clock.wall())?;
-    let (since, lines) = sums(scope, node, &scope.agents, (key, begin)).await?;
-    let days = days(scope, node, &scope.agents, begin).await?;
+    let (since, mut lines) = sums(scope, node, &scope.agents, (key, begin)).await?;
+    let mut days = days(scope, node, &scope.agents, begin).await?;
     let requester = seen_requester(&scope.by, scope.is_signed_in());
     let mut statuses = Vec::new();
     for local in &scope.agents {
         let of_agent = quotas(node, local, requester.as_ref()).await;
         statuses.extend(of_agent.into_iter().map(|status| (local.id.to_string(), status)));
+    }
+    if let Some(elsewhere) = elsewhere {
+        for (card, answer) in elsewhere.costs(key, begin).await {
+            add(&mut lines, answer.costs);
+            let of_agent = answer.quotas.into_iter().map(|status| (card.agent_id.to_string(), status));
+            statuses.extend(of_agent);
+        }
+        for (_, answer) in elsewhere.costs(CostKey::Day, begin).await {
+            add(&mut days, answer.costs);
+        }
     }
     let names: Vec<String> = statuses.iter().map(|(_, status)| status.quota.clone()).collect();
     let held = match names.is_empty() {
@@ -111,26 +125,42 @@ pub(super) async fn data(
     Ok(CostData { since, lines, days, quotas: uses(statuses), held, sees_all: requester.is_none() })
 }
 
-/// The quotas, the fullest first. One that agents share is one line, with the largest figures that an agent has heard of.
-fn uses(statuses: Vec<(String, QuotaStatus)>) -> Vec<QuotaUse> {
-    let mut uses: BTreeMap<(Option<String>, String), QuotaUse> = BTreeMap::new();
-    for (agent, status) in statuses {
-        let agent = status.used_by_all.is_none().then_some(agent);
-        let used = status.used_by_all.unwrap_or(status.used);
-        let line = QuotaUse {
-            agent: agent.clone(),
-            name: status.quota.clone(),
-            state: status.state,
-            figures: status.limits.figures(used),
-            share: share(&status.limits, used),
-            opens: status.opens_at,
-        };
-        let key = (agent, status.quota);
-        if uses.get(&key).is_none_or(|known| known.share <= line.share) {
-            uses.insert(key, line);
+/// Adds sums of another agent.
+fn add(lines: &mut Vec<CostLine>, rows: Vec<CostRow>) {
+    for CostRow { key, amount } in rows {
+        match lines.iter_mut().find(|line| line.key == key) {
+            Some(line) => line.amount = line.amount.plus(amount),
+            None => lines.push(CostLine { key, amount }),
         }
     }
-    let mut uses: Vec<_> = uses.into_values().collect();
+    lines.sort_by(|a, b| a.key.cmp(&b.key));
+}
+
+/// The quotas, the fullest first. One that agents share is one line: what they have used together, or more if one of them has heard
+/// of more.
+fn uses(statuses: Vec<(String, QuotaStatus)>) -> Vec<QuotaUse> {
+    let mut merged: BTreeMap<(Option<String>, String), (QuotaStatus, Amount)> = BTreeMap::new();
+    for (agent, status) in statuses {
+        let heard = status.used_by_all.unwrap_or(status.used);
+        let key = (status.used_by_all.is_none().then_some(agent), status.quota.clone());
+        match merged.entry(key) {
+            Entry::Vacant(free) => drop(free.insert((status, heard))),
+            Entry::Occupied(known) => {
+                let (known, all) = known.into_mut();
+                known.used = known.used.plus(status.used);
+                *all = all.at_least(heard).at_least(known.used);
+            }
+        }
+    }
+    let uses = merged.into_iter().map(|((agent, name), (status, used))| QuotaUse {
+        agent,
+        name,
+        state: status.limits.level(used).word(),
+        figures: status.limits.figures(used),
+        share: share(&status.limits, used),
+        opens: status.opens_at,
+    });
+    let mut uses: Vec<_> = uses.collect();
     uses.sort_by(|a, b| b.share.total_cmp(&a.share));
     uses
 }
@@ -169,12 +199,14 @@ mod tests {
             share: None,
             used_by_all: all.map(|tokens| Amount { tokens, ..Amount::default() }),
             requester: None,
-            state: "open",
+            state: "open".to_owned(),
             opens_at: WallTime(0),
         };
         let of = |agent: &str, status| (agent.to_owned(), status);
         let shown =
             uses(vec![of("a", status(1, Some(40))), of("b", status(2, Some(60))), of("c", status(3, None))]);
+        let together = uses(vec![of("a", status(30, Some(30))), of("b", status(50, Some(50)))]);
+        assert_eq!((together[0].figures.as_str(), together[0].state), ("80 of 100 tokens", "near"));
         let shown: Vec<_> = shown.iter().map(|line| (line.agent.as_deref(), line.figures.as_str())).collect();
         assert_eq!(shown, [(None, "60 of 100 tokens"), (Some("c"), "3 of 100 tokens")]);
     }

@@ -17,6 +17,10 @@ use console::{
     location::ConsoleLocation,
     views::{task_line::TaskLine, tasks::TaskListPage},
 };
+use engine::{
+    QuotaStatus,
+    costs::{CostKey, CostRow},
+};
 use futures_util::{StreamExt as _, stream};
 use protocol::{
     a2a::task::A2aTask,
@@ -30,7 +34,6 @@ use protocol::{
     routes,
     task::EXTENSION,
     time::WallTime,
-    usage::Usage,
 };
 use registry::entry::AgentQuery;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -68,6 +71,14 @@ struct TasksAnswer {
     tasks: Vec<A2aTask>,
 }
 
+/// The answer of `GET /a2a/costs`.
+#[derive(Deserialize)]
+pub(super) struct CostsAnswer {
+    pub(super) costs: Vec<CostRow>,
+    #[serde(default)]
+    pub(super) quotas: Vec<QuotaStatus>,
+}
+
 /// The answer of `POST /console/links`.
 #[derive(Deserialize)]
 struct ConsoleLink {
@@ -101,9 +112,14 @@ impl Elsewhere {
         calls.ok_or_else(|| Problem::new(Reason::Internal, "the registry does not run here"))
     }
 
-    /// The names of the agents.
-    pub(super) fn names(&self) -> impl Iterator<Item = String> {
-        self.agents.iter().map(|card| card.agent_id.to_string())
+    /// The agents.
+    pub(super) fn cards(&self) -> impl Iterator<Item = &Arc<Card>> {
+        self.agents.iter()
+    }
+
+    /// The agent that is chosen if none is named.
+    pub(super) fn entrance(&self) -> Option<&Arc<Card>> {
+        self.agents.iter().find(|card| card.entrance).or(self.agents.first())
     }
 
     /// The agent of this name, if it is in another process.
@@ -183,13 +199,32 @@ impl Elsewhere {
         let path = format!("{}?{query}", routes::TASKS);
         let (mut lines, mut missing_before) = (Vec::new(), None);
         for (card, TasksAnswer { tasks }) in self.ask::<TasksAnswer>(agent, &path).await {
-            let of_agent: Vec<_> = tasks.iter().filter_map(|task| line(&card, task)).collect();
+            let of_agent: Vec<_> =
+                tasks.iter().filter_map(|task| TaskLine::of_a2a(card.agent_id.as_str(), task)).collect();
             // All tasks of the oldest millisecond are on the next page.
             let oldest = of_agent.last().filter(|_| tasks.len() >= most).map(|line| line.changed.0 + 1);
             missing_before = missing_before.max(oldest);
             lines.extend(of_agent);
         }
         (lines, missing_before)
+    }
+
+    /// What the agents there have used by `key` since `since`, and how near their quotas are.
+    pub(super) async fn costs(&mut self, key: CostKey, since: WallTime) -> Vec<(Arc<Card>, CostsAnswer)> {
+        let by = json!(key);
+        let path = format!("{}?by={}&since={since}", routes::COSTS, by.as_str().unwrap_or_default());
+        self.ask("", &path).await
+    }
+
+    /// Sends a task request to an agent there.
+    pub(super) async fn send(&self, card: &Card, mut payload: Value) -> Result<String, Problem> {
+        let task = format!("t-{}", uuid::Uuid::now_v7().simple());
+        payload["taskId"] = json!(task);
+        let to = &card.agent_id;
+        let message =
+            json!({ "fromAgentId": "me", "toAgentId": to, "type": "task-request", "payload": payload });
+        self.post::<Value>(card, routes::MESSAGES, &message).await?;
+        Ok(task)
     }
 
     /// Answers a question there with what `answer` makes of it. An approval of the person is signed.
@@ -206,9 +241,20 @@ impl Elsewhere {
             answer.prove_by(person, &question);
         }
         let body = answer.body(&question.id);
-        let answered = self.post::<Value>(card, &format!("{}/{task}/answer", routes::TASKS), &body).await;
+        self.act(card, task, "answer", &body).await.map(drop)
+    }
+
+    /// Does what the route `verb` of a task there does. Returns the answer.
+    pub(super) async fn act(
+        &self,
+        card: &Card,
+        task: &TaskId,
+        verb: &str,
+        body: &Value,
+    ) -> Result<Value, Problem> {
+        let done = self.post(card, &format!("{}/{task}/{verb}", routes::TASKS), body).await;
         self.node.registry_calls.iter().for_each(|calls| calls.forget(&self.by));
-        answered.map(drop)
+        done
     }
 
     /// The address of the page `at` at the agent's own console, where it signs the user in, once.
@@ -249,46 +295,24 @@ pub(super) async fn questions(
     Ok(all)
 }
 
-/// The page of tasks at `at`, here and elsewhere. It ends where a list of one of the agents ends.
+/// The page of at most `most` tasks at `at`, here and elsewhere. It ends where a list of one of the agents ends.
 pub(super) async fn task_page(
     scope: &ConsoleScope,
     elsewhere: Option<&mut Elsewhere>,
     at: &ConsoleLocation,
+    most: usize,
 ) -> Result<TaskListPage, Problem> {
     let wanted = at.clone();
-    let mut page = scope.read(move |scope| task_list::page(scope, &wanted)).await?;
+    let mut page = scope.read(move |scope| task_list::page(scope, &wanted, most)).await?;
     page.agents = scope.ids().iter().map(ToString::to_string).collect();
     let Some(elsewhere) = elsewhere else { return Ok(page) };
-    page.agents.extend(elsewhere.names());
+    page.agents.extend(elsewhere.cards().map(|card| card.agent_id.to_string()));
     let search = task_list::filters(scope, at);
-    let (lines, missing_before) = elsewhere.tasks(&at.agent, search, task_list::PAGE).await;
+    let (lines, missing_before) = elsewhere.tasks(&at.agent, search, most).await;
     page.searched += lines.len();
     page.lines.extend(lines);
     page.next = page.next.max(missing_before);
     page.lines.retain(|line| page.next.is_none_or(|next| line.changed.0 >= next));
     page.lines.sort_by_key(|line| Reverse(line.changed));
     Ok(page)
-}
-
-/// A task as its agent reports it.
-fn line(card: &Card, task: &A2aTask) -> Option<TaskLine> {
-    let ours = &task.metadata.get(EXTENSION)?;
-    let text = |name: &str| ours[name].as_str().map(str::to_owned);
-    let usage: Usage = serde_json::from_value(ours["usage"].clone()).unwrap_or_default();
-    let time = |value: &Value| serde_json::from_value::<WallTime>(value.clone()).unwrap_or_default();
-    Some(TaskLine {
-        agent: card.agent_id.to_string(),
-        id: task.id.clone(),
-        description: text("description")?,
-        state: task.status.state,
-        capability: text("capability"),
-        requester: text("owner")?,
-        doer: text("doer"),
-        questions: ours["questions"].as_array().map_or(0, Vec::len),
-        tokens: usage.tokens(),
-        cost: usage.cost.get(),
-        created: time(&ours["createdAt"]),
-        changed: time(&json!(task.status.timestamp)),
-        is_session: false,
-    })
 }

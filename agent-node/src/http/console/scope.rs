@@ -18,17 +18,22 @@ use protocol::{
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
 };
+use registry::entry::AgentQuery;
 use std::collections::BTreeMap;
 
 /// The capabilities of the agents that are there, and how many agents have each.
-pub(super) fn capabilities(node: &NodeState) -> BTreeMap<Capability, usize> {
-    let mut all = BTreeMap::new();
-    for card in node.peers.present().values() {
-        for skill in &card.skills {
-            *all.entry(skill.id.clone()).or_default() += 1;
+pub(super) async fn capabilities(node: &NodeState) -> Result<BTreeMap<Capability, usize>, Problem> {
+    let cards: Vec<_> = match &node.local_services.registry {
+        Some(registry) => {
+            registry.read(AgentQuery::default()).await?.agents.into_iter().map(|entry| entry.card).collect()
         }
+        None => node.peers.present().into_values().collect(),
+    };
+    let mut all = BTreeMap::new();
+    for skill in cards.iter().flat_map(|card| &card.skills) {
+        *all.entry(skill.id.clone()).or_default() += 1;
     }
-    all
+    Ok(all)
 }
 
 /// The agents that a page shows: the one of its port, or all of the process at the port of the registry and the board.

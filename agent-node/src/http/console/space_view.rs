@@ -5,7 +5,10 @@ use super::{
     scope::ConsoleScope,
 };
 use crate::http::node_state::NodeState;
-use blackboard::{board::Board, spaces::EntryQuery};
+use blackboard::{
+    board::Board,
+    spaces::{EntryOrder, EntryQuery},
+};
 use console::{
     location::ConsoleLocation,
     views::space::{EntryLine, EntryZone, SpaceData, ZONES},
@@ -86,6 +89,43 @@ pub(super) async fn data(
         shown.push(EntryZone { kind, entries: entries.into_iter().map(line).collect(), next });
     }
     Ok(SpaceData { space, zones: shown })
+}
+
+/// The most proposals of one space that wait for the viewer.
+const MOST_PROPOSALS: usize = 100;
+
+/// The pending proposals that the viewer may merge or reject, of all spaces of the board of this process. Those that can't be read are
+/// left out.
+pub(super) async fn proposals(scope: &ConsoleScope, node: &NodeState) -> Vec<EntryLine> {
+    let Some(board) = node.local_services.board.as_ref().filter(|_| scope.is_signed_in()) else {
+        return Vec::new();
+    };
+    let pending = pending(board, &reader(scope)).await;
+    pending.unwrap_or_else(|problem| {
+        tracing::warn!(%problem, "the proposals for the inbox can't be read");
+        Vec::new()
+    })
+}
+
+async fn pending(board: &Board, reader: &Reader) -> Result<Vec<EntryLine>, Problem> {
+    let query = EntryQuery {
+        kinds: BTreeSet::from([EntryKind::Proposal]),
+        states: BTreeSet::from([EntryState::Pending]),
+        order: EntryOrder::Oldest,
+        ..EntryQuery::default()
+    };
+    let mut lines = Vec::new();
+    for space in board.spaces().spaces(reader).await? {
+        let page = board.spaces().entries(reader, &space.id, query.clone(), MOST_PROPOSALS).await?;
+        let of_space = page
+            .entries
+            .into_iter()
+            .map(|entry| EntryLine { actions: actions(reader, &entry, &space), entry });
+        lines.extend(
+            of_space.filter(|line| ["merge", "reject"].iter().any(|name| line.actions.contains(name))),
+        );
+    }
+    Ok(lines)
 }
 
 /// What the reader may do with the entry.

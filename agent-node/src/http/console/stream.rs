@@ -1,10 +1,7 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
 use super::{
-    board_view,
-    elsewhere::{self, Elsewhere},
-    scope::ConsoleScope,
-    space_view, task_list,
+    board_view, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list, task_verb,
 };
 use crate::http::{
     edge::console_cookie,
@@ -20,7 +17,10 @@ use blackboard::{
     spaces::EntryQuery,
 };
 use bytes::Bytes;
-use console::location::{ConsoleLocation, ViewName};
+use console::{
+    location::{ConsoleLocation, ViewName},
+    views::bulk::BulkRun,
+};
 use engine::{
     content,
     records::{TaskRow, keys},
@@ -34,7 +34,7 @@ use protocol::{
 use serde_json::json;
 use std::{collections::BTreeSet, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 use store::{Filter, Key, Record, StoreWatch};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 use transport::refusal::Refusal;
 
 /// How long changes are joined to one event.
@@ -92,6 +92,8 @@ enum ChangeKind {
     Signals,
     /// The entries of the space of the page.
     Entries,
+    /// The bulk action of the page.
+    Bulk,
 }
 
 impl ChangeKind {
@@ -102,6 +104,7 @@ impl ChangeKind {
             Self::Agents => "agents",
             Self::Signals => "signals",
             Self::Entries => "entries",
+            Self::Bulk => "bulk",
         }
     }
 }
@@ -181,13 +184,21 @@ impl BoardFeed {
     }
 }
 
-/// What of other processes a page shows: the questions there, and of lists of tasks the newest.
-async fn look_elsewhere(elsewhere: Option<&mut Elsewhere>, view: ViewName) -> Vec<String> {
-    let Some(elsewhere) = elsewhere else { return Vec::new() };
-    let questions = elsewhere.questions().await;
-    let mut there: Vec<_> = questions.into_iter().map(|asked| asked.question.id).collect();
-    if view == ViewName::Tasks {
-        there.extend(elsewhere.newest().await);
+/// What a page shows of which nothing here tells: the proposals that wait, of other processes the questions, and of lists of tasks the
+/// newest.
+async fn look_further(
+    (scope, node): (&ConsoleScope, &NodeState),
+    elsewhere: Option<&mut Elsewhere>,
+    view: ViewName,
+) -> Vec<String> {
+    let proposals = space_view::proposals(scope, node).await;
+    let mut there: Vec<_> =
+        proposals.iter().map(|line| format!("{} {}", line.entry.id, line.entry.version)).collect();
+    if let Some(elsewhere) = elsewhere {
+        there.extend(elsewhere.questions().await.into_iter().map(|asked| asked.question.id));
+        if view == ViewName::Tasks {
+            there.extend(elsewhere.newest().await);
+        }
     }
     there.sort();
     there
@@ -199,11 +210,13 @@ struct PageChanges {
     node: Arc<NodeState>,
     elsewhere: Option<Elsewhere>,
     view: ViewName,
-    /// What of other processes was shown when it was looked at last, and when that was.
+    /// What nothing here tells of when it was looked at last, and when that was.
     there: Vec<String>,
     looked: Instant,
     watches: Vec<PageWatch>,
     board: BoardFeed,
+    /// The bulk action of the page.
+    run: Option<watch::Receiver<BulkRun>>,
     /// What the agents were when they were looked at last.
     agents: Vec<(String, u32)>,
     watches_agents: bool,
@@ -233,6 +246,7 @@ impl PageChanges {
         let watches_agents =
             [ViewName::Agents, ViewName::Agent, ViewName::Mesh, ViewName::Health].contains(&at.view);
         let board = BoardFeed::open(&scope, &node, at).await;
+        let run = (at.view == ViewName::Bulk).then(|| task_verb::run(&scope, &node, at).ok()).flatten();
         Ok(Self {
             scope,
             node,
@@ -242,6 +256,7 @@ impl PageChanges {
             looked: Instant::now(),
             watches,
             board,
+            run,
             agents: Vec::new(),
             watches_agents,
             is_first: true,
@@ -253,7 +268,7 @@ impl PageChanges {
         if self.is_first {
             self.is_first = false;
             self.agents = self.look_at_agents();
-            self.there = look_elsewhere(self.elsewhere.as_mut(), self.view).await;
+            self.there = look_further((&self.scope, &self.node), self.elsewhere.as_mut(), self.view).await;
             return Some(self.event(&BTreeSet::new()).await);
         }
         let first = match tokio::time::timeout(HEARTBEAT, self.change()).await {
@@ -283,17 +298,28 @@ impl PageChanges {
                     false => select_all(watched).await.0,
                 }
             };
-            let looks_often = self.watches_agents || self.elsewhere.is_some();
+            let ran = async {
+                let has_changed = match &mut self.run {
+                    Some(run) => run.changed().await.is_ok(),
+                    None => false,
+                };
+                if !has_changed {
+                    std::future::pending().await
+                }
+            };
+            let has_proposals = self.node.local_services.board.is_some() && self.scope.is_signed_in();
+            let looks_often = self.watches_agents || self.elsewhere.is_some() || has_proposals;
             let pause = if looks_often { AGENTS } else { HEARTBEAT * 2 };
             // What changes here does not put it off.
             let next_look = self.looked + pause;
             let there = async {
                 tokio::time::sleep_until(next_look).await;
-                look_elsewhere(self.elsewhere.as_mut(), self.view).await
+                look_further((&self.scope, &self.node), self.elsewhere.as_mut(), self.view).await
             };
             let there = tokio::select! {
                 changed = stored => return changed,
                 kind = self.board.next() => return Ok(kind),
+                () = ran => return Ok(ChangeKind::Bulk),
                 there = there => there,
             };
             self.looked = Instant::now();
@@ -319,8 +345,8 @@ impl PageChanges {
 
     async fn event(&mut self, kinds: &BTreeSet<ChangeKind>) -> Bytes {
         let of: Vec<_> = kinds.iter().map(|kind| kind.word()).collect();
-        let waiting = elsewhere::questions(&self.scope, self.elsewhere.as_mut()).await;
-        let waiting = waiting.map(|questions| questions.len()).ok();
+        let waiting = inbox_view::waiting(&self.scope, &self.node, self.elsewhere.as_mut()).await;
+        let waiting = waiting.map(|items| items.len()).ok();
         Bytes::from(format!("data: {}\n\n", json!({ "of": of, "waiting": waiting })))
     }
 }

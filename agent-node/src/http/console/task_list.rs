@@ -18,11 +18,17 @@ use store::Error;
 pub(super) const PAGE: usize = 50;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// The page at `at`, without its lists of agents and capabilities.
-pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<TaskListPage, Error> {
-    let found = found(scope, &at.agent, &criteria(scope, at), (PAGE, MAX_SEARCHED))?;
+/// The page of at most `most` tasks at `at`, without its lists of agents and capabilities.
+pub(super) fn page(scope: &ConsoleScope, at: &ConsoleLocation, most: usize) -> Result<TaskListPage, Error> {
+    let found = found(scope, &at.agent, &criteria(scope, at), (most, MAX_SEARCHED))?;
     let (next, searched) = (found.next, found.searched);
     Ok(TaskListPage { lines: lines(found), next, searched, ..TaskListPage::default() })
+}
+
+/// The same address, of the viewer's own tasks if it names no requester.
+pub(super) fn of_requester(scope: &ConsoleScope, at: &ConsoleLocation) -> ConsoleLocation {
+    let requester = if at.requester.is_empty() { scope.by.to_string() } else { at.requester.clone() };
+    ConsoleLocation { requester, ..at.clone() }
 }
 
 /// The newest tasks in one of `states`, at most `most`.

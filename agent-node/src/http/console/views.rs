@@ -3,16 +3,17 @@
 use super::{
     agent_views, board_view, chat_view, cost_view,
     elsewhere::{self, Elsewhere},
-    health_view, html,
+    health_view, html, inbox_view,
     scope::{ConsoleScope, capabilities},
-    session_view, space_view, start_view, task_list, task_view,
+    session_view, space_view, start_view, task_list, task_verb, task_view,
 };
 use crate::http::node_state::NodeState;
 use actix_web::{HttpRequest, HttpResponse, web};
 use console::{
     location::{ConsoleLocation, ViewName},
     views::{
-        agent, agents, board, chat, cost, health, inbox, mesh, session, sessions, space, start, task, tasks,
+        agent, agents, board, bulk, chat, cost, health, inbox, mesh, session, sessions, space, start, task,
+        tasks,
     },
 };
 use patterns::session::CAPABILITY;
@@ -29,40 +30,63 @@ pub(super) async fn get(
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
     let mut scope = ConsoleScope::of(&request, &node, &by)?;
-    let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
+    let mut at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
     let mut elsewhere = Elsewhere::of(&request, &node, &scope).await?;
     scope.spans |= elsewhere.is_some();
     // An invalid filter is named.
     task_list::filters(&scope, &at).criteria(&by)?;
-    let questions = elsewhere::questions(&scope, elsewhere.as_mut()).await?;
+    let waiting = inbox_view::waiting(&scope, &node, elsewhere.as_mut()).await?;
     let of_tasks = match at.view {
-        ViewName::Tasks => Some(elsewhere::task_page(&scope, elsewhere.as_mut(), &at).await?),
+        ViewName::Tasks => {
+            Some(elsewhere::task_page(&scope, elsewhere.as_mut(), &at, task_list::PAGE).await?)
+        }
+        _ => None,
+    };
+    // What is read elsewhere is read before it is said who gave no answer.
+    let of_inbox = match at.view {
+        ViewName::Inbox => Some(inbox_view::data(&scope, elsewhere.as_mut(), waiting.clone()).await?),
+        _ => None,
+    };
+    let of_bulk = match at.view {
+        ViewName::Bulk if at.id.is_empty() => {
+            Some(task_verb::preview(&scope, elsewhere.as_mut(), &at).await?)
+        }
         _ => None,
     };
     let silent = elsewhere.iter().flat_map(|elsewhere| elsewhere.silent.iter().cloned()).collect();
-    let viewer = scope.viewer(questions.len(), silent);
+    let viewer = scope.viewer(waiting.len(), silent);
+    if let (ViewName::Chat, true, Some(first)) = (
+        at.view,
+        at.agent.is_empty() && scope.agents.is_empty(),
+        elsewhere.as_ref().and_then(Elsewhere::entrance),
+    ) {
+        at.agent = first.agent_id.to_string();
+    }
     let is_of_one_agent =
         [ViewName::Task, ViewName::Session, ViewName::Chat, ViewName::Agent].contains(&at.view);
     if let Some(card) = elsewhere.as_ref().filter(|_| is_of_one_agent).and_then(|all| all.agent(&at.agent)) {
         return Ok(html(console::views::elsewhere::view(&viewer, &at, &card.endpoint).into_string()));
     }
     let view = match at.view {
-        ViewName::Start => start::view(&viewer, &start_view::data(&scope, &node, questions).await?),
-        ViewName::Inbox => {
-            let items: Vec<_> = questions.into_iter().map(start_view::waiting).collect();
-            inbox::view(&viewer, &items)
+        ViewName::Start => {
+            start::view(&viewer, &start_view::data(&scope, &node, elsewhere.as_mut(), waiting).await?)
         }
+        ViewName::Inbox => inbox::view(&viewer, &of_inbox.unwrap_or_default()),
         ViewName::Tasks => {
             let mut page = of_tasks.unwrap_or_default();
-            page.capabilities = capabilities(&node).into_keys().map(|name| name.to_string()).collect();
+            page.capabilities = capabilities(&node).await?.into_keys().map(|name| name.to_string()).collect();
             tasks::view(&viewer, &at, &page)
         }
+        ViewName::Bulk => match of_bulk {
+            Some(preview) => bulk::preview(&viewer, &at, &preview),
+            None => bulk::progress(&viewer, &at, &task_verb::run(&scope, &node, &at)?.borrow()),
+        },
         ViewName::Task => task::view(&viewer, &task_view::data(&scope, &node, &at).await?),
         ViewName::Sessions => {
             let wanted = ConsoleLocation { capability: CAPABILITY.to_owned(), ..at.clone() };
-            let page = scope.read(move |scope| task_list::page(scope, &wanted)).await?;
+            let page = scope.read(move |scope| task_list::page(scope, &wanted, task_list::PAGE)).await?;
             sessions::view(&viewer, &at, &page)
         }
         ViewName::Session => session::view(&viewer, &session_view::data(&scope, &node, &at)?),
@@ -70,7 +94,9 @@ pub(super) async fn get(
         ViewName::Space => space::view(&viewer, &at, &space_view::data(&scope, &node, &at).await?),
         ViewName::Mesh => mesh::view(&viewer, &agent_views::lines(&scope, &node).await?),
         ViewName::Agent => agent::view(&viewer, &agent_views::data(&scope, &node, &at).await?),
-        ViewName::Cost => cost::view(&viewer, &at, &cost_view::data(&scope, &node, &at).await?),
+        ViewName::Cost => {
+            cost::view(&viewer, &at, &cost_view::data(&scope, &node, elsewhere.as_mut(), &at).await?)
+        }
         ViewName::Health => health::view(&viewer, &health_view::data(&scope, &node).await?),
         ViewName::Chat => chat::view(&viewer, &chat_view::data(&scope, &at).await?),
         ViewName::Agents => agents::view(&viewer, &agent_views::lines(&scope, &node).await?),

@@ -17,6 +17,7 @@ use protocol::{
     task::TaskState,
 };
 use serde_json::json;
+use std::cmp::Reverse;
 use store::Error;
 use transport::refusal::Refusal;
 
@@ -26,7 +27,8 @@ const MAX_TASKS: usize = 200;
 /// The states of a task that may have open questions.
 const OPEN: [TaskState; 3] = [TaskState::InputRequired, TaskState::AuthRequired, TaskState::Working];
 
-/// Lists the open questions of the caller's own tasks at the agents of this node, those that expire first before the others.
+/// Lists the open questions of the caller's own tasks at the agents of this node, those that expire first before the others,
+/// then the newest.
 pub async fn list(
     request: HttpRequest,
     node: web::Data<NodeState>,
@@ -40,7 +42,8 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(json!({ "items": items.map_err(Problem::from)? })))
 }
 
-/// The open questions of the tasks that `by` has requested from these agents, those that expire first before the others.
+/// The open questions of the tasks that `by` has requested from these agents, those that expire first before the others, then
+/// the newest.
 pub(in crate::http) fn open_questions(
     agents: &[HostedAgent],
     by: &Principal,
@@ -52,10 +55,10 @@ pub(in crate::http) fn open_questions(
     Ok(items)
 }
 
-/// Those that expire first before the others.
+/// Those that expire first before the others, then the newest.
 pub(in crate::http) fn sort(items: &mut [OpenQuestion]) {
     let expires = |item: &OpenQuestion| item.question.expires_at;
-    items.sort_by_key(|item| (expires(item).is_none(), expires(item), item.since));
+    items.sort_by_key(|item| (expires(item).is_none(), expires(item), Reverse(item.since)));
 }
 
 /// The open questions of the tasks that `by` has requested from an agent. Who has not proven to be a person is not shown those of

@@ -1,10 +1,18 @@
 //! Requests for tasks that a person makes by a button or a verb, without writing the message.
 
 use super::messages;
-use crate::http::node_state::NodeState;
+use crate::{
+    agent::CancelTaskRequest,
+    http::node_state::{HostedAgent, NodeState},
+};
 use actix_web::{HttpRequest, HttpResponse};
 use bytes::Bytes;
-use protocol::{ids::AgentId, principal::Principal, task::TaskSpec};
+use protocol::{
+    ids::{AgentId, TaskId},
+    principal::Principal,
+    problem::{Problem, Reason},
+    task::TaskSpec,
+};
 use serde_json::{Value, json};
 use transport::refusal::Refusal;
 
@@ -27,6 +35,17 @@ pub(in crate::http) async fn send(
     message["payload"] = payload;
     let answer = messages::receive(request, node, by, Bytes::from(message.to_string())).await?;
     Ok((task, answer))
+}
+
+/// Ends a task at its agent.
+pub(in crate::http) async fn cancel(
+    local: &HostedAgent,
+    task: TaskId,
+    by: Principal,
+    reason: String,
+) -> Result<(), Problem> {
+    let canceled = local.actor.send(CancelTaskRequest { task, by, reason }).await;
+    canceled.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?.map(drop)
 }
 
 /// Sends the task `spec` again, as a new one whose thread names it.

@@ -2,7 +2,7 @@
 
 use super::{id, messages::proof_of, person_token, task_requests};
 use crate::{
-    agent::{AnswerTaskRequest, CancelTaskRequest, DirectSessionRequest},
+    agent::{AnswerTaskRequest, DirectSessionRequest},
     http::{
         events,
         node_state::{HostedAgent, NodeState},
@@ -310,8 +310,7 @@ pub async fn cancel(
     let task: TaskId = id(&path)?;
     let reason = member(&node, &body, "reason")?.unwrap_or_else(|| "cancelled by its owner".to_owned());
     let (local, _) = find(&request, &node, &task, &by)?;
-    let cancel = CancelTaskRequest { task: task.clone(), by: by.clone().into_inner(), reason };
-    local.actor.send(cancel).await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))??;
+    task_requests::cancel(local, task.clone(), by.clone().into_inner(), reason).await?;
     let (local, row) = find(&request, &node, &task, &by)?;
     Ok(HttpResponse::Ok().json(shown(local, row)?))
 }

@@ -235,7 +235,7 @@ impl ContractNet {
         match (label, &self.stage) {
             (Label::Cfp, AuctionStage::Bidding { asked, .. }) if asked.contains_key(to) => {
                 if reason == Reason::Overloaded.code() {
-                    return self.receive_busy(to, None, event);
+                    return self.receive_busy(to, (None, None), event);
                 }
                 if reason == Reason::RecipientUnreachable.code() {
                     self.place_search.note_unreachable();

@@ -18,7 +18,9 @@ const VALID_MS: u64 = 60_000;
 /// place is expected to be free if all are taken.
 pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime) -> Result<Bid, NoBid> {
     let task_id = || cfp.task_id.clone();
-    let no = |reason| Err(NoBid { task_id: task_id(), reason, free_in_ms: None, extra: Map::new() });
+    let no = |reason| {
+        Err(NoBid { task_id: task_id(), reason, free_in_ms: None, waits_for: None, extra: Map::new() })
+    };
     let support = card.support(&cfp.capability);
     if support == 0.0 {
         return no(format!("{} is none of its skills", cfp.capability));
@@ -50,7 +52,13 @@ pub fn bid(card: &Card, taken: u32, free_in: Duration, cfp: &Cfp, now: WallTime)
     // Last, so that only a bidder that would bid otherwise is waited for.
     if taken >= places {
         let free_in_ms = u64::try_from(free_in.as_millis()).ok();
-        return Err(NoBid { task_id: task_id(), reason: BUSY.to_owned(), free_in_ms, extra: Map::new() });
+        return Err(NoBid {
+            task_id: task_id(),
+            reason: BUSY.to_owned(),
+            free_in_ms,
+            waits_for: None,
+            extra: Map::new(),
+        });
     }
     Ok(Bid {
         task_id: task_id(),
@@ -87,8 +95,15 @@ pub enum BidAnswer {
 
 /// The computed `bid` with the answer of the brain.
 pub fn with_answer(bid: Bid, cfp: &Cfp, answer: BidAnswer) -> Result<Bid, NoBid> {
-    let no =
-        |reason| Err(NoBid { task_id: cfp.task_id.clone(), reason, free_in_ms: None, extra: Map::new() });
+    let no = |reason| {
+        Err(NoBid {
+            task_id: cfp.task_id.clone(),
+            reason,
+            free_in_ms: None,
+            waits_for: None,
+            extra: Map::new(),
+        })
+    };
     match answer {
         // Only a full agent is waited for.
         BidAnswer::NoBid { reason } if reason == BUSY => no("its brain says that it is busy".to_owned()),

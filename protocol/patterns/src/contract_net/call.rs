@@ -162,7 +162,7 @@ impl ContractNet {
 
     pub(super) fn receive_no_bid(&mut self, agent: &AgentId, no_bid: &NoBid, event: &Event) -> Vec<Effect> {
         if no_bid.reason == BUSY {
-            return self.receive_busy(agent, no_bid.free_in_ms, event);
+            return self.receive_busy(agent, (no_bid.free_in_ms, no_bid.waits_for.as_deref()), event);
         }
         self.passes(agent, CandidateResult::NoBid, &no_bid.reason, event)
     }

@@ -8,7 +8,7 @@ use super::{
     record::{BiddingRound, CandidateRecord, CandidateResult},
 };
 use crate::{AuctionPhase, AuctionView, Candidate};
-use protocol::{ids::AgentId, task::TaskState, time::NodeTime};
+use protocol::{ids::AgentId, task::TaskState, time::NodeTime, words::cut};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,6 +17,8 @@ const DEFAULT_FREE_IN_MS: u64 = 1_000;
 /// The shortest and the longest time until the next call: a bidder only estimates when it has a free place.
 const MIN_FREE_IN_MS: u64 = 50;
 const MAX_FREE_IN_MS: u64 = 10_000;
+/// The most characters of what a bidder waits for.
+const MAX_WAITS_FOR: usize = 240;
 /// After how long an auction that calls at the end of its time in the queue is looked at again.
 const QUEUE_CHECK: Duration = Duration::from_secs(1);
 
@@ -33,6 +35,9 @@ pub(super) struct PlaceSearch {
     /// The smallest announced time until a place is free, if a bidder of this call was busy. Milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     free_in_ms: Option<u64>,
+    /// What a called bidder waits for, if it is no place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waits_for: Option<String>,
     /// Whether an award of this call has failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     has_failed: bool,
@@ -92,6 +97,7 @@ impl ContractNet {
             self.round += 1;
         }
         (self.place_search.free_in_ms, self.place_search.has_failed) = (None, false);
+        self.place_search.waits_for = None;
         (self.place_search.is_repeat, self.place_search.is_for_absent) = (false, false);
         self.place_search.passed_over.clear();
     }
@@ -113,15 +119,22 @@ impl ContractNet {
     pub(super) fn receive_busy(
         &mut self,
         agent: &AgentId,
-        free_in_ms: Option<u64>,
+        (free_in_ms, waits_for): (Option<u64>, Option<&str>),
         event: &Event,
     ) -> Vec<Effect> {
         if let AuctionStage::Bidding { asked, .. } = &self.stage
             && asked.contains_key(agent)
         {
             self.place_search.note_busy(free_in_ms);
+            if let Some(what) = waits_for {
+                self.place_search.waits_for = Some(cut(&format!("{agent}: {what}"), MAX_WAITS_FOR));
+            }
         }
-        let why = free_in_ms.map_or_else(|| "busy".to_owned(), |ms| format!("busy, free in {ms} ms"));
+        let why = match (waits_for, free_in_ms) {
+            (Some(what), _) => what.to_owned(),
+            (None, None) => "busy".to_owned(),
+            (None, Some(ms)) => format!("busy, free in {} s", ms.div_ceil(1_000)),
+        };
         self.passes(agent, CandidateResult::NoBid, &why, event)
     }
 
@@ -159,7 +172,9 @@ impl ContractNet {
         if std::mem::replace(&mut self.place_search.is_queued, true) && self.round > 0 {
             return Vec::new();
         }
-        let mut effects = self.ownership.status(TaskState::Submitted, "waiting for a bidder");
+        let what = self.place_search.waits_for.iter().map(|what| format!(": {what}"));
+        let status = what.fold("waiting for a bidder".to_owned(), |status, what| status + &what);
+        let mut effects = self.ownership.status(TaskState::Submitted, status);
         effects.push(wake(Timer::Queue, event.at + self.longest_wait()));
         effects
     }

@@ -22,7 +22,7 @@ impl Description {
     /// The address of a view.
     fn of_view(self) -> Self {
         let views = json!({ "enum": [
-            "start", "inbox", "tasks", "task", "chat", "sessions", "session", "board", "space", "agents", "mesh", "agent", "cost",
+            "start", "inbox", "tasks", "task", "bulk", "chat", "sessions", "session", "board", "space", "agents", "mesh", "agent", "cost",
             "health",
         ] });
         let texts = [
@@ -94,6 +94,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             of("Goes to a page of the console of an agent in another process, signed in there.")
                 .takes_form(&["agent"], &["to"])
                 .done()
+        }
+        ("POST", "/console/bulk") => {
+            of("Cancels up to 200 tasks, or sends them again.").takes_form(&["verb", "task"], &[]).done()
         }
         ("POST", "/console/cancel") => of("Ends a task.").takes_form(&["task"], &["agent", "reason"]).done(),
         ("POST", "/console/retry") => {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const UNQUOTED: &[u8] = b"-._/:,@%+=";
 
 /// `word` as one literal shell word; in quotes where needed.
-pub(super) fn shell_quoted(word: &str) -> Cow<'_, str> {
+pub(crate) fn shell_quoted(word: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || UNQUOTED.contains(&byte);
     match !word.is_empty() && word.bytes().all(is_plain) {
         true => word.into(),
