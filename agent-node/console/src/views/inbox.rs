@@ -186,6 +186,7 @@ mod tests {
             now: WallTime(0),
             waiting: 0,
             silent: Vec::new(),
+            flag: String::new(),
         }
     }
 
