@@ -276,7 +276,7 @@ async fn a_task_that_is_sent_again_has_its_artifacts_and_what_its_result_must_pa
     let (code, out, errors) = mesh.as_person(&["tasks", "retry", "t-1", "--json"]).await;
     assert_eq!(code, 0, "{errors}");
     let sent: Value = serde_json::from_str(out.trim()).unwrap();
-    let again = echo.task_in(sent["newTaskId"].as_str().unwrap(), &["completed", "failed"]).await;
+    let again = echo.task_in(sent["taskId"].as_str().unwrap(), &["completed", "failed"]).await;
     assert_eq!(state(&again), "failed", "its result is checked as that of the first: {again:#}");
     assert!(crate::harness::message(&again).contains("refused"), "{again:#}");
 }
