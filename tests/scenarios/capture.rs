@@ -276,7 +276,8 @@ async fn no_secret_of_an_address_reaches_a_log_at_any_level_a_span_an_error_or_d
         let met = eventually("it has failed, or says for what it waits", async || {
             let task = agent.task(&task).await;
             let said = crate::harness::message(&task);
-            (state(&task) == "failed" || said.contains("pauses") || said.contains("127.0.0.1")).then_some(task)
+            (state(&task) == "failed" || said.contains("pauses") || said.contains("127.0.0.1"))
+                .then_some(task)
         });
         seen.push((capability, met.await.to_string()));
         seen.push(("trace", get(&format!("{}/a2a/tasks/{task}/trace", agent.url)).await.to_string()));
