@@ -113,13 +113,10 @@ impl Process {
         std::fs::create_dir_all(&data).unwrap();
         drop(std::fs::remove_file(data.join("run.json")));
         let log = std::fs::OpenOptions::new().create(true).append(true).open(data.join("log")).unwrap();
-        let mut child = command
-            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        if !args.iter().any(|arg| arg.starts_with("RUST_LOG=")) {
+            command.env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned()));
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let started = Instant::now();
         let run = loop {
             if let Some(run) = std::fs::read(data.join("run.json"))

@@ -36,11 +36,14 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The most users whose questions are remembered.
 const MOST_USERS: usize = 64;
 
+/// What waits for a user, and when it was asked for.
+type KnownWaiting = (Instant, WaitingElsewhere);
+
 /// The calls of the registry for the users of its console.
 pub struct RegistryCalls {
     pub(in crate::http) wire: HttpClient,
     /// Each user's questions, and when they were asked for. Whoever asks holds the lock: other pages of the user wait for the answer.
-    asked: DashMap<Principal, Arc<Mutex<Option<(Instant, WaitingElsewhere)>>>>,
+    asked: DashMap<Principal, Arc<Mutex<Option<KnownWaiting>>>>,
     silent: DashMap<AgentId, Instant>,
 }
 
