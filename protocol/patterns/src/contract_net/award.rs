@@ -176,6 +176,9 @@ impl ContractNet {
         decline: &AwardDecline,
         event: &Event,
     ) -> Vec<Effect> {
+        if let Some(effects) = self.ends_in_vain(agent, Some(decline.epoch), decline.usage) {
+            return effects;
+        }
         let mut effects = self.returns(agent, Some(decline.epoch), event);
         let Some(award) = self.in_force(agent, Some(decline.epoch), "award-decline", event) else {
             return effects;
@@ -375,6 +378,12 @@ impl ContractNet {
         response: &TaskResponse,
         event: &Event,
     ) -> Vec<Effect> {
+        if response.state.is_terminal()
+            && response.state != TaskState::Completed
+            && let Some(effects) = self.ends_in_vain(agent, response.epoch, Some(response.usage))
+        {
+            return effects;
+        }
         let mut effects = self.returns(agent, response.epoch, event);
         if self.in_force(agent, response.epoch, "task-response", event).is_none()
             || !response.state.is_terminal()

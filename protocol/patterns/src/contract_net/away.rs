@@ -3,7 +3,7 @@
 //! twice.
 
 use super::{AuctionStage, CandidateResult, ContractNet, Effect, Event, Timer, call::wake};
-use protocol::{ids::AgentId, message::Epoch, task::TaskState};
+use protocol::{ids::AgentId, message::Epoch, task::TaskState, usage::Usage};
 use std::time::Duration;
 
 /// The longest that a winner may be away with its work.
@@ -77,10 +77,31 @@ impl ContractNet {
         effects
     }
 
+    /// The holder of the lapsed award has ended in vain before another agent was given the task: the search for one goes on.
+    pub(super) fn ends_in_vain(
+        &mut self,
+        agent: &AgentId,
+        epoch: Option<Epoch>,
+        usage: Option<Usage>,
+    ) -> Option<Vec<Effect>> {
+        let lapsed = self.lapsed.as_ref()?;
+        let is_its = lapsed.winner == *agent && Some(lapsed.epoch) == epoch;
+        is_its.then(|| self.give_up(usage))
+    }
+
     /// Takes the lapsed award back: another agent is given the task, or it ends.
     pub(super) fn give_up_lapsed(&mut self) -> Vec<Effect> {
+        self.give_up(None)
+    }
+
+    /// The same; its holder has said what it used, if `used` is there.
+    fn give_up(&mut self, used: Option<Usage>) -> Vec<Effect> {
         let Some(award) = self.lapsed.take() else { return Vec::new() };
-        let mut effects: Vec<_> = self.charge_silent(&award).into_iter().collect();
+        let charge = match used {
+            Some(used) => self.ownership.add_usage(&used),
+            None => self.charge_silent(&award),
+        };
+        let mut effects: Vec<_> = charge.into_iter().collect();
         self.fulfilments.entry(award.winner.clone()).or_default().push(false);
         effects.extend(self.ownership.discard_artifacts());
         let why = self.last_failure.clone().unwrap_or_else(|| "the task ends".to_owned());

@@ -144,7 +144,8 @@ impl ObservedConversation {
         violations
     }
 
-    /// A manager does not give a task up while a bidder is only busy, unless an award of that call has failed.
+    /// A manager does not give a task up while a bidder is only busy, unless an award of that call, or one whose holder came back
+    /// meanwhile, has failed.
     fn ignored_busy_bidder(&self, last: &Step) -> Option<String> {
         let sends = |step: &Step, kind| {
             let is_kind =
@@ -162,6 +163,14 @@ impl ObservedConversation {
         let since_call = self.steps.iter().rev().take_while(|step| !sends(step, MessageKind::Cfp));
         let mut steps = since_call.chain([last]);
         let was_awarded = steps.clone().any(|step| sends(step, MessageKind::Award));
+        let has_ended = |what: &EventKind| match what {
+            EventKind::MessageReceived { envelope, .. } => {
+                matches!(envelope.payload, Payload::TaskResponse(_) | Payload::AwardDecline(_))
+            }
+            _ => false,
+        };
+        let was_awarded =
+            was_awarded || steps.clone().any(|step| step.events.iter().any(|event| has_ended(&event.what)));
         let is_busy = |what: &EventKind| match what {
             EventKind::MessageReceived { envelope, .. } => match &envelope.payload {
                 Payload::NoBid(no_bid) => no_bid.reason == BUSY,
@@ -170,7 +179,12 @@ impl ObservedConversation {
             _ => false,
         };
         let was_busy = steps.any(|step| step.events.iter().any(|event| is_busy(&event.what)));
-        (was_busy && !was_awarded).then(|| "it gives up although a bidder was only busy".to_owned())
+        let said = last.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Finish(outcome) => Some(format!("{outcome:?}")),
+            _ => None,
+        });
+        let said = said.unwrap_or_default();
+        (was_busy && !was_awarded).then(|| format!("it gives up although a bidder was only busy: {said}"))
     }
 
     /// A manager completes a task only with a response under the newest award.
