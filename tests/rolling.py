@@ -33,7 +33,7 @@ def work(turn):
     def pay(step):
         time.sleep(0.1)
         with open(PAID, "a") as paid:
-            paid.write(f"{time.time()} {turn.task['taskId']} {step}\\n")
+            paid.write(f"{time.time()} {turn.task.id} {step}\\n")
     for step in range(STEPS):
         turn.once(f"step {step}", lambda: pay(step))
     return "done"

@@ -341,7 +341,7 @@ impl PatternDescription {
 
 impl AnyPattern {
     /// The version of the rules a state was computed by; recorded with every state.
-    pub const RULES: u32 = 14;
+    pub const RULES: u32 = 13;
 
     /// Whether it can [`Self::read`] a state that rules of this version have computed: these, or the last ones.
     pub fn reads(rules: u32) -> bool {
