@@ -173,17 +173,6 @@ fn field(name: &str, member: &Value, is_required: bool) -> Markup {
 mod tests {
     use super::*;
 
-    fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in,
-            now: WallTime(0),
-            waiting: 1,
-            silent: Vec::new(),
-            flag: String::new(),
-        }
-    }
-
     const AT: AskedAt<'_> = AskedAt { agent: "a-1", task: "t-1" };
 
     #[test]
@@ -196,7 +185,7 @@ mod tests {
             },
         });
         let question = Question::form("q", "which?", schema);
-        let shown = card(&viewer(true), AT, &question).into_string();
+        let shown = card(&Viewer::of_test(true), AT, &question).into_string();
         for name in ["value.size", "value.count", "value.gift", "value.note"] {
             assert!(shown.contains(&format!("name=\"{name}\"")), "{shown}");
         }
@@ -206,12 +195,12 @@ mod tests {
     #[test]
     fn who_is_not_signed_in_has_no_form() {
         let question = Question::approval("q", "really?", json!({ "name": "rm", "args": { "path": "/" } }));
-        let shown = card(&viewer(false), AT, &question).into_string();
+        let shown = card(&Viewer::of_test(false), AT, &question).into_string();
         assert!(
             !shown.contains("<form") && !shown.contains("<button") && shown.contains("mesh answer t-1"),
             "{shown}"
         );
-        let shown = card(&viewer(true), AT, &question).into_string();
+        let shown = card(&Viewer::of_test(true), AT, &question).into_string();
         assert!(
             shown.contains("value=\"approve\"") && shown.contains("&quot;path&quot;: &quot;/&quot;"),
             "{shown}"

@@ -46,6 +46,15 @@ impl Viewer {
 /// The most agents that are named.
 const MOST_NAMED: usize = 8;
 
+#[cfg(test)]
+impl Viewer {
+    /// The local user at the beginning of time.
+    pub(crate) fn of_test(is_signed_in: bool) -> Self {
+        let (who, now) = ("user:local".to_owned(), WallTime(0));
+        Self { who, is_signed_in, now, waiting: 0, silent: Vec::new(), flag: String::new() }
+    }
+}
+
 fn silent_hint(silent: &[String]) -> Markup {
     let named = silent.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     html! {

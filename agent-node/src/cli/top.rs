@@ -72,11 +72,12 @@ async fn run(
         tokio::select! {
             Some(look) = looks.recv() => overview = look,
             // A change of the size is drawn, too.
-            Some(key) = keys.recv() => {
-                if let Some(key) = key && !screen.press(key, &overview) {
-                    return Ok(());
-                }
-            }
+            key = keys.recv() => match key {
+                // The terminal is gone.
+                None => return Ok(()),
+                Some(Some(key)) if !screen.press(key, &overview) => return Ok(()),
+                Some(_) => {}
+            },
             exit = signals.next() => return Err(CliError::new(exit, "")),
         }
     }
@@ -102,8 +103,11 @@ fn keys() -> mpsc::Receiver<Option<KeyEvent>> {
     let (keys, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
         while !keys.is_closed() {
-            if !event::poll(KEY_WAIT).unwrap_or_default() {
-                continue;
+            match event::poll(KEY_WAIT) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                // It would fail at once again.
+                Err(_) => return,
             }
             let key = match event::read() {
                 Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Some(key),

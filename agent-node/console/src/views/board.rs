@@ -185,19 +185,11 @@ fn claims(data: &BoardPage) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::time::WallTime;
     use serde_json::json;
 
     #[test]
     fn a_signal_is_escaped_and_names_its_task() {
-        let viewer = Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in: true,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        };
+        let viewer = Viewer::of_test(true);
         let signal = json!({
             "revision": 7, "id": "s", "type": "help.needed", "from": "a-1", "taskId": "t-1", "at": "2026-11-29T20:00:00Z",
             "subject": "<script>\u{202e}", "refs": { "<img onerror=x>": "\u{1b}[31m" },

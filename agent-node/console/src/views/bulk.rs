@@ -192,19 +192,8 @@ fn outcome_mark(verb: BulkVerb, agent: &str, outcome: &BulkOutcome) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::{a2a::task::A2aTask, task::EXTENSION, time::WallTime};
+    use protocol::{a2a::task::A2aTask, task::EXTENSION};
     use serde_json::json;
-
-    fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        }
-    }
 
     fn line(number: usize) -> TaskLine {
         let ours = json!({ "description": "<script>", "owner": "user:local" });
@@ -219,7 +208,7 @@ mod tests {
         let tasks = (0..60).map(line).collect();
         let data = BulkPreview { verb: BulkVerb::Cancel, tasks, has_more: true };
         let at = ConsoleLocation { text: "\"><b>".to_owned(), ..ConsoleLocation::of(ViewName::Bulk) };
-        let shown = preview(&viewer(true), &at, &data).into_string();
+        let shown = preview(&Viewer::of_test(true), &at, &data).into_string();
         assert!(shown.contains("Cancel 60 tasks") && shown.contains("And 10 more"), "{shown}");
         assert!(
             shown.contains("More tasks match") && !shown.contains("<script") && !shown.contains("<b>"),
@@ -227,7 +216,7 @@ mod tests {
         );
         assert_eq!(shown.matches("name=\"task\"").count(), 60);
         assert_eq!(shown.matches("data-key=\"task-").count(), 50);
-        let shown = preview(&viewer(false), &at, &data).into_string();
+        let shown = preview(&Viewer::of_test(false), &at, &data).into_string();
         assert!(!shown.contains("<form"), "{shown}");
     }
 
@@ -243,7 +232,8 @@ mod tests {
                 task("t-3", BulkOutcome::Waits),
             ],
         };
-        let shown = progress(&viewer(true), &ConsoleLocation::of(ViewName::Bulk), &run).into_string();
+        let shown =
+            progress(&Viewer::of_test(true), &ConsoleLocation::of(ViewName::Bulk), &run).into_string();
         assert!(shown.contains("2 of 3 done, 1 failed") && shown.contains("id=t-9"), "{shown}");
         assert!(!shown.contains("<script") && !shown.contains('\u{202e}'), "{shown}");
         assert_eq!(shown.matches("data-key=\"bulk-").count(), 3);

@@ -179,17 +179,6 @@ mod tests {
 
     const HOSTILE: &str = "</div><script>alert(1)</script>\u{202e}";
 
-    fn viewer(is_signed_in: bool) -> Viewer {
-        Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        }
-    }
-
     fn question(id: &str, since: i64, expires: Option<i64>) -> WaitingItem {
         let question = Question { expires_at: expires.map(WallTime), ..Question::new(id, HOSTILE) };
         let (agent, task, description) = ("a-1".to_owned(), "t-1".to_owned(), HOSTILE.to_owned());
@@ -240,7 +229,7 @@ mod tests {
     #[test]
     fn everything_is_escaped_and_only_the_signed_in_have_forms() {
         let data = InboxData { items: vec![question("q", 1, None), proposal(2)], failed: vec![failed()] };
-        let shown = view(&viewer(true), &data).into_string();
+        let shown = view(&Viewer::of_test(true), &data).into_string();
         assert!(!shown.contains("<script") && !shown.contains('\u{202e}'), "{shown}");
         for part in [
             "console/answer",
@@ -251,7 +240,7 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{part}: {shown}");
         }
-        let shown = view(&viewer(false), &data).into_string();
+        let shown = view(&Viewer::of_test(false), &data).into_string();
         assert!(!shown.contains("<form") && shown.contains("data-dismiss"), "{shown}");
     }
 }

@@ -116,7 +116,6 @@ fn tile(agent: &AgentLine, x: usize, y: usize, size: &TileSize) -> Markup {
 mod tests {
     use super::*;
     use crate::views::agents::AgentPresence;
-    use protocol::time::WallTime;
     use std::time::Instant;
 
     fn agent(at: usize) -> AgentLine {
@@ -138,14 +137,7 @@ mod tests {
     #[test]
     fn a_thousand_agents_are_drawn_in_less_than_a_second() {
         let agents: Vec<_> = (0..1_000).map(agent).collect();
-        let viewer = Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in: true,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        };
+        let viewer = Viewer::of_test(true);
         let begun = Instant::now();
         let shown = view(&viewer, &agents).into_string();
         assert!(begun.elapsed().as_secs_f64() < 1.0, "{:?}", begun.elapsed());

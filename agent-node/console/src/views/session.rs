@@ -227,7 +227,6 @@ fn steer(data: &SessionData, stages: &[&Value]) -> Markup {
 mod tests {
     use super::*;
     use patterns::session::names::{SESSION, TEAM};
-    use protocol::time::WallTime;
     use serde_json::json;
 
     fn data() -> SessionData {
@@ -267,14 +266,7 @@ mod tests {
     #[test]
     fn words_are_shown_by_audience_and_those_of_a_sealed_stage_are_not() {
         let data = data();
-        let viewer = |is_signed_in| Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        };
+        let viewer = Viewer::of_test;
         let shown = view(&viewer(true), &data).into_string();
         for part in [
             "the whole table",

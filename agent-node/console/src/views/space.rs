@@ -201,7 +201,6 @@ fn members(space: &Space) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::time::WallTime;
     use serde_json::json;
 
     #[test]
@@ -218,14 +217,7 @@ mod tests {
         let zone = EntryZone { kind: EntryKind::Proposal, entries: vec![entry], next: None };
         let data = SpaceData { space: Space::initial_default(), zones: vec![zone] };
         let at = ConsoleLocation::space("default");
-        let viewer = |is_signed_in| Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        };
+        let viewer = Viewer::of_test;
         let shown = view(&viewer(true), &at, &data).into_string();
         assert!(
             !shown.contains("<script") && !shown.contains("<b>") && !shown.contains('\u{202e}'),

@@ -142,18 +142,10 @@ pub(super) fn pages(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::time::WallTime;
 
     #[test]
     fn filters_and_pages_are_in_the_address() {
-        let viewer = Viewer {
-            who: "user:local".to_owned(),
-            is_signed_in: false,
-            now: WallTime(0),
-            waiting: 0,
-            silent: Vec::new(),
-            flag: String::new(),
-        };
+        let viewer = Viewer::of_test(false);
         let at = ConsoleLocation {
             state: "failed".to_owned(),
             text: "\"><script>".to_owned(),

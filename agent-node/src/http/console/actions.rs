@@ -248,7 +248,13 @@ pub(super) async fn entry(
     let reason = Some(form.fields.get("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     let change = match form.required("change")? {
         // What the person has read is what is merged.
-        "merge" => EntryChange::Merge { version: form.fields.get("version").parse().ok(), reason },
+        "merge" => {
+            let version = form.required("version")?.parse();
+            EntryChange::Merge {
+                version: Some(version.map_err(|_| invalid("version: must be a number".to_owned()))?),
+                reason,
+            }
+        }
         "reject" => EntryChange::Reject { reason: form.required("reason")?.to_owned() },
         "archive" => EntryChange::Archive { reason },
         "withdraw" => EntryChange::Withdraw { reason },

@@ -268,7 +268,14 @@ impl Elsewhere {
         let url = format!("{}{}/{task}", card.endpoint.trim_end_matches('/'), routes::TASKS);
         let task: A2aTask = self.wire()?.json(self.request(card, &url)).await?;
         let ours = task.metadata.get(EXTENSION).unwrap_or(&Value::Null);
-        let open: Vec<Question> = of_any_version(ours["questions"].clone()).unwrap_or_default();
+        let unreadable = |error: serde_json::Error| {
+            let why = format!("the questions of {} can't be read: {error}", card.agent_id);
+            Problem::new(Reason::Internal, why)
+        };
+        let open: Vec<Question> = match &ours["questions"] {
+            Value::Null => Vec::new(),
+            open => of_any_version(open.clone()).map_err(unreadable)?,
+        };
         open.into_iter().find(|question| question.id == id).ok_or_else(|| {
             let why = "the question is not open any more: it was answered, or its time is over";
             Problem::new(Reason::InvalidField, why)
