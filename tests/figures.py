@@ -539,7 +539,124 @@ ROWS = {
     "memory": memory,
     "files": files,
     "cache": cache,
+    "console": console,
 }
+
+
+EVENTS = 20_000
+TALKER = """
+import sys
+sys.stdin.readline()
+for number in range(%d):
+    print('{"type":"status","message":"step %%d"}' %% number, flush=number %% 50 == 0)
+print('{"type":"done","message":"all steps"}')
+"""
+
+
+class Page:
+    """A page of the console: what its script does, without a browser."""
+
+    def __init__(self, options, node, name):
+        environment = {**os.environ, "MESH_URL": node.described["url"], "MESH_TOKEN_FILE": str(node.data / "token")}
+        link = subprocess.run(
+            [options.mesh, "console", "--no-open", name], env=environment, check=True, capture_output=True, text=True
+        ).stdout.strip()
+        self.origin, code = link.split("/#code=")
+        self.host, self.port = self.origin.removeprefix("http://").rsplit(":", 1)
+        request = urllib.request.Request(
+            self.origin + "/console/session",
+            json.dumps({"code": code}).encode(),
+            {"Content-Type": "application/json", "Origin": self.origin},
+        )
+        with urllib.request.urlopen(request) as answer:
+            self.headers = {
+                "Mesh-Console-Key": json.load(answer)["key"],
+                "Cookie": answer.headers["Set-Cookie"].split(";")[0],
+            }
+
+    def get(self, path):
+        request = urllib.request.Request(f"{self.origin}/console/{path}", headers=self.headers)
+        return urllib.request.urlopen(request)
+
+    def view(self, query):
+        """The view, and the milliseconds until it was whole."""
+        begin = time.monotonic()
+        with self.get(f"view?{query}") as answer:
+            text = answer.read().decode()
+        return text, (time.monotonic() - begin) * 1e3
+
+    def stay(self, query, seconds):
+        """Shows the view for a while, as the script does: it asks again for what has changed, at most twice a second."""
+        end, loads = time.monotonic() + seconds, 0
+        lines = self.get(f"stream?{query}")
+        lines.fp.raw._sock.settimeout(0.2)
+        last = 0
+        while time.monotonic() < end:
+            try:
+                line = lines.readline()
+            except TimeoutError:
+                continue
+            if line.startswith(b"data:") and b'"of":[]' not in line:
+                time.sleep(max(0, last + 0.5 - time.monotonic()))
+                last, loads = time.monotonic(), loads + 1
+                self.view(query)
+        lines.close()
+        return loads
+
+
+def console(options):
+    """Pages over many tasks and over a long history, and what an open page costs while the mesh works."""
+    (options.scratch / "talker.py").write_text(TALKER % options.count(EVENTS))
+    talker = agent("talker-01", f"{{ exec: [python3, {options.scratch}/talker.py] }}")
+    node = Process(options, options.scratch / "console", "up", team(options, "console", agent(HOLDER), talker))
+    holder = node.address(HOLDER)
+    made = load(holder, options.count(10_000), 32, options.limit, lambda n: message(f"m-{n}"), b'"result"').done
+    page = Page(options, node, HOLDER)
+    query = "view=tasks"
+    times, seen = [], 0
+    while query and seen < made:
+        text, took = page.view(query)
+        times.append(took)
+        seen += text.count('data-key="task-')
+        older = text.split("Older")[0].rsplit('href="?', 1)[-1].split('"')[0] if "Older" in text else ""
+        query = older.replace("&amp;", "&")
+    yield f"console, a page of 50 of {made:,} tasks", statistics.median(times), "ms", f"median of {len(times)} pages, all {seen:,} tasks"
+    yield "  slowest", max(times), "ms", ""
+    yield "  text in none of the newest 2,000", page.view("view=tasks&text=nowhere")[1], "ms", ""
+    body = {"fromAgentId": "me", "toAgentId": "talker-01", "type": "task-request", "payload": {"taskId": "long", "description": "talk"}}
+    Connection(node.address("talker-01")).call("POST", "/a2a/messages", body, "prefer: wait=60\r\n")
+    talk = Page(options, node, "talker-01")
+    text, took = talk.view("view=task&agent=talker-01&id=long")
+    events = text.split("<h2>Events</h2>")[1].split(" event")[0].rsplit(">", 1)[-1]
+    yield "console, a task with a long history", took, "ms", f"{events} events, {len(text):,} bytes"
+    yield "  filtered", talk.view("view=task&agent=talker-01&id=long&text=step+7")[1], "ms", ""
+    seconds = 10 if options.quick else 20
+    for query in ("view=start", "view=tasks", "view=mesh"):
+        spent = []
+        for is_open in (False, True):
+            stop, loads = threading.Event(), []
+            work = threading.Thread(target=lambda: trickle(holder, stop))
+            watch = threading.Thread(target=lambda: loads.append(page.stay(query, seconds)))
+            before = node.processor()
+            work.start()
+            if is_open:
+                watch.start()
+                watch.join()
+            else:
+                time.sleep(seconds)
+            spent.append(node.processor() - before)
+            stop.set()
+            work.join()
+        detail = f"at two tasks a second, {loads[0]} loads in {seconds} s; {spent[0] / seconds:.1%} without"
+        yield f"an open page, {query}", (spent[1] - spent[0]) / seconds * 100, "% of a core", detail
+    node.stop()
+
+
+def trickle(address, stop):
+    """Two tasks a second until `stop`."""
+    connection = Connection(address)
+    while not stop.wait(0.5):
+        connection.call(*message(f"trickle-{time.monotonic_ns()}"))
 
 
 def machine():

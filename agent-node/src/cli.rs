@@ -31,6 +31,7 @@ mod located_task;
 mod login;
 mod ls;
 mod mcp;
+mod model_talk;
 mod output;
 mod parsing;
 mod past_time;

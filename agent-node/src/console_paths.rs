@@ -8,6 +8,9 @@ pub(crate) const BASE: &str = "/console";
 pub(crate) const FIRST_SEGMENT: &str = "console";
 /// The files: `{name}`.
 pub(crate) const ASSETS: &str = "/console/assets";
+/// Sends a task, and says something in a chat: forms that may have files.
+pub(crate) const SEND: &str = "/console/send";
+pub(crate) const SAY: &str = "/console/say";
 /// Signs a browser in.
 pub(crate) const SESSION: &str = "/console/session";
 /// Makes a link that signs a browser in, once.

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod follower;
+pub mod model_talk;
 mod outcome;
 pub mod search;
 
@@ -24,7 +25,7 @@ use protocol::{
     time::WallTime,
 };
 use serde_json::Value;
-use store::{Error, ListedKey, Record, Revision, Store};
+use store::{Error, ListedKey, Revision, Store};
 
 /// The task with this id that `by` may see, with its artifacts.
 pub fn find(
@@ -156,27 +157,15 @@ impl From<StreamResponse> for ShownEvent {
     }
 }
 
-/// The events in one step of a task's journal.
-pub fn events_in(
-    store: &dyn Store,
-    me: &AgentId,
-    task: &Task,
-    line: &Record,
-) -> Result<Vec<TaskEvent>, Error> {
-    let step: Step = content::decode(me, store, &line.value)?;
+/// The events in one step of a task's journal, which is its record of this revision.
+pub fn events_in(task: &Task, revision: Revision, step: Step) -> Vec<TaskEvent> {
     let at = wall_of(&step, task);
     let events = step.effects.into_iter().filter_map(|effect| effect_event(task, effect, at));
-    Ok(numbered(line, events))
+    numbered(revision, events)
 }
 
 /// The same, with what is done on the way.
-pub fn shown_in(
-    store: &dyn Store,
-    me: &AgentId,
-    task: &Task,
-    line: &Record,
-) -> Result<Vec<TaskEvent<ShownEvent>>, Error> {
-    let step: Step = content::decode(me, store, &line.value)?;
+pub fn shown_in(task: &Task, revision: Revision, step: Step) -> Vec<TaskEvent<ShownEvent>> {
     let at = wall_of(&step, task);
     let told = |event: &Event| -> Vec<_> {
         let done = activity::of_event(event).into_iter();
@@ -193,16 +182,16 @@ pub fn shown_in(
         events.extend(response.map(|(response, is_last)| (response.into(), is_last)));
     }
     events.extend(progress.into_iter().flat_map(told));
-    Ok(numbered(line, events))
+    numbered(revision, events)
 }
 
 fn wall_of(step: &Step, task: &Task) -> WallTime {
     step.events.last().map_or(task.created_at, |event| event.wall)
 }
 
-fn numbered<D>(line: &Record, events: impl IntoIterator<Item = (D, bool)>) -> Vec<TaskEvent<D>> {
+fn numbered<D>(revision: Revision, events: impl IntoIterator<Item = (D, bool)>) -> Vec<TaskEvent<D>> {
     let events = events.into_iter().enumerate();
-    events.map(|(index, (data, is_last))| TaskEvent { id: (line.revision, index), data, is_last }).collect()
+    events.map(|(index, (data, is_last))| TaskEvent { id: (revision, index), data, is_last }).collect()
 }
 
 /// The event of an effect, and whether it is the last one.

@@ -27,6 +27,7 @@ pub mod envelope;
 pub mod handoff;
 pub mod identity;
 pub mod message;
+pub mod model_line;
 pub mod principal;
 pub mod signature;
 

@@ -41,6 +41,8 @@ agents:
     skills: [{ id: analyse, description: reads logs, tags: [read] }]
     brain: { exec: [python3, analyst.py] }
     quotas: [{ tokens: 20000, per: day }, { capability: analyse, cost: 1, per: month }]
+mesh:
+  callers: [{ user: alice, apiKey: alices-own-key-0001 }, { user: bob, apiKey: bobs-own-key-000002 }]
 """
 ANALYST = """
 import json, sys
@@ -61,6 +63,9 @@ turns:
   - when: { contains: remove, turn: 1 }
     say:
       - { type: question, id: rm, kind: approval, text: May I remove the old release folder?, call: { name: remove_folder, args: { path: /srv/releases/2025-11, recursive: true } } }
+  - when: { contains: deploy, turn: 1 }
+    say:
+      - { type: question, id: go, kind: approval, editable: true, text: May I deploy it?, call: { name: deploy, args: { to: production, replicas: 3 } } }
   - when: { contains: size, turn: 1 }
     say:
       - { type: question, id: size, kind: choice, text: Which size should the machine have?, options: [small, medium, large] }
@@ -73,6 +78,13 @@ turns:
         schema: { type: object, required: [item], properties: { item: { type: string, title: Item }, count: { type: integer, minimum: 1, default: 1 }, gift: { type: boolean, title: It is a gift }, speed: { enum: [slow, fast] } } }
   - when: { contains: break }
     end: { failed: The old switch does not answer. }
+  - when: { contains: slowly, turn: 1 }
+    say:
+      - { type: artifact, artifactId: answer, name: answer, text: "Here is the first half." }
+      - { type: question, id: half, text: Shall I write the other half? }
+  - when: { contains: one line, turn: 1 }
+    say: [{ type: artifact, name: "long \u202eline <b>.txt", text: "%s" }]
+    end: { done: It is one line. }
   - when: { contains: wait, turn: 1 }
     say: [{ type: question, id: later, text: Shall I go on? }]
   - say:
@@ -86,6 +98,10 @@ turns:
     end: { done: built it }
 """
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"> \u202egnp.exe \x1b[31m " + "long" * 400
+
+
+# A line of one megabyte, with what would run or turn text.
+PLANNER = PLANNER.replace("%s", "<script>document.title='owned'</script> " + "x" * 1_000_000)
 
 
 class Mesh:
@@ -219,17 +235,24 @@ def drive(driver, mesh):
     # What waits: the badge, an approval, a choice, a form.
     driver.send("Please remove the old release")
     expect(page.locator("#waiting")).to_have_text("1")
+    driver.send("Please deploy it")
     driver.send("Choose the size of the machine")
     driver.send("Fill the form of the order")
-    expect(page.locator("#waiting")).to_have_text("3")
-    expect(page).to_have_title(re.compile(r"^\(3\)"))
+    expect(page.locator("#waiting")).to_have_text("4")
+    expect(page).to_have_title(re.compile(r"^\(4\)"))
     driver.go("Inbox", "Inbox")
     driver.shoot("inbox")
     approval = page.locator(".ask", has_text="old release folder")
     approval.get_by_label("Reason").fill("it is still in use")
     approval.get_by_role("button", name="Deny").click()
-    expect(page.locator(".ask")).to_have_count(2)
+    expect(page.locator(".ask")).to_have_count(3)
     expect(page.locator("#done")).to_contain_text("Your answer is on its way")
+    # Edit and approve: the agent is told with what the call was approved.
+    approval = page.locator(".ask", has_text="May I deploy it?")
+    approval.get_by_text("Approve with other arguments").click()
+    approval.get_by_label("The arguments, as JSON").fill('{ "to": "staging", "replicas": 1 }')
+    approval.get_by_role("button", name="Approve").click()
+    expect(page.locator(".ask")).to_have_count(2)
     choice = page.locator(".ask", has_text="Which size")
     choice.get_by_label("medium").check()
     choice.get_by_role("button", name="Answer").click()
@@ -260,7 +283,7 @@ def drive(driver, mesh):
     driver.shoot("task-hostile")
     # Filters are in the address.
     driver.go("Tasks", "Tasks")
-    expect(page.locator("tbody tr")).to_have_count(9)
+    expect(page.locator("tbody tr")).to_have_count(10)
     driver.shoot("tasks")
     page.get_by_label("State").select_option("canceled")
     expect(page.locator("tbody tr")).to_have_count(1)
@@ -268,13 +291,27 @@ def drive(driver, mesh):
     page.reload()
     expect(page.locator("tbody tr")).to_have_count(1)
     lists(driver)
+    fifty(driver, mesh)
     failures(driver)
-    # A chat remembers.
+    driver.send("Give me one line")
+    expect(page.locator(".head .state")).to_have_text("completed")
+    assert page.title() != "owned"
+    driver.shoot("task-long-line")
+    # A chat remembers, shows an answer as it comes, and takes files.
     driver.go("Chat", "Chat with planner-01")
     page.get_by_label("Your message").fill("Hello, what do you do?")
     page.get_by_label("Your message").press("Control+Enter")
-    expect(page.get_by_text("The plan has three steps.")).to_be_visible()
+    expect(page.get_by_role("region", name="plan.md")).to_contain_text("Look at what is there")
+    page.get_by_label("Your message").fill("Say it slowly")
+    page.get_by_text("Files").click()
+    page.locator("input[type=file]").set_input_files(mesh.folder / "session.yaml")
+    page.get_by_role("button", name="Say").click()
+    expect(page.get_by_text("Here is the first half.")).to_be_visible()
+    expect(page.get_by_text("with session.yaml")).to_be_visible()
     driver.shoot("chat")
+    page.locator(".ask, .said", has_text="the other half").last.get_by_label("Your answer").fill("No, it is enough.")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.get_by_label("Your answer")).to_have_count(0)
     driver.go("Agents", "Agents")
     expect(page.locator("tbody tr")).to_have_count(4)
     driver.shoot("agents")
@@ -343,6 +380,46 @@ def lists(driver):
     expect(page.get_by_text("1 of 1 done.")).to_be_visible()
     expect(page.get_by_role("link", name="the new task")).to_be_visible()
     driver.shoot("bulk-done")
+
+
+def fifty(driver, mesh):
+    page = driver.page
+    for number in range(50):
+        mesh.post("/a2a/messages", {
+            "fromAgentId": "me", "toAgentId": "planner-01", "type": "task-request",
+            "payload": {"taskId": f"fifty-{number}", "description": f"One of the fifty that wait: {number}"},
+        })
+    driver.go("Tasks", "Tasks")
+    page.get_by_label("Text", exact=True).fill("one of the fifty")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("tbody .state", has_text="waiting for an answer")).to_have_count(50)
+    page.get_by_role("link", name="Cancel these").click()
+    expect(page.locator("h1")).to_have_text("Cancel 50 tasks")
+    page.get_by_role("button", name="Cancel 50 tasks").click()
+    expect(page.get_by_text("50 of 50 done.")).to_be_visible(timeout=20_000)
+    driver.shoot("bulk-fifty")
+
+
+def users(driver, mesh, browser):
+    """Two callers see only their own."""
+    seen = {}
+    for name, key in [("alice", "alices-own-key-0001"), ("bob", "bobs-own-key-000002")]:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(mesh.addresses["agents"]["planner-01"] if "agents" in mesh.addresses else mesh.url)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_label("Credential").fill(key)
+        page.locator("#sign-in").get_by_role("button", name="Sign in").click()
+        expect(page.locator("#who")).to_have_text(f"user:{name}")
+        page.get_by_label("What is to be done").fill(f"A secret of {name}")
+        page.get_by_role("button", name="Send").click()
+        expect(page.locator(".head .state")).to_have_text("completed")
+        page.get_by_role("link", name="Tasks").click()
+        expect(page.get_by_text(f"A secret of {name}").first).to_be_visible()
+        seen[name] = page.locator("tbody").inner_text()
+        context.close()
+    assert "secret of alice" not in seen["bob"] and "secret of bob" not in seen["alice"], seen
+    assert "inventory" not in seen["bob"], seen
 
 
 def failures(driver):
@@ -469,8 +546,33 @@ def whole_mesh(driver, mesh):
     driver.shoot("health")
 
 
+def quick(driver, mesh):
+    """The shortest way through: a task, an approval with other arguments, fifty at once, the node gone and back."""
+    page = driver.page
+    driver.open(mesh.link("planner-01"), "planner-01")
+    driver.shoot("start-empty")
+    driver.send("Build the inventory service", "build")
+    expect(page.get_by_role("heading", name="Award")).to_be_visible()
+    driver.send("Please deploy it")
+    expect(page.locator("#waiting")).to_have_text("1")
+    driver.go("Inbox", "Inbox")
+    page.get_by_text("Approve with other arguments").click()
+    page.get_by_label("The arguments, as JSON").fill('{ "to": "staging" }')
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
+    fifty(driver, mesh)
+    faults = len(driver.faults)
+    mesh.kill()
+    expect(page.locator("#link-state")).to_contain_text("no connection")
+    mesh.start()
+    expect(page.locator("#link-state")).to_contain_text("live", timeout=30_000)
+    del driver.faults[faults:]
+
+
 def main():
-    program, shots = sys.argv[1], Path(sys.argv[2]) if len(sys.argv) > 2 and sys.argv[2] else None
+    is_quick = "--quick" in sys.argv
+    words = [word for word in sys.argv[1:] if word != "--quick"]
+    program, shots = words[0], Path(words[1]) if len(words) > 1 and words[1] else None
     if shots:
         shots.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="mesh-console-"))
@@ -484,7 +586,11 @@ def main():
             driver.page.set_default_timeout(8_000)
             expect.set_options(timeout=8_000)
             try:
-                drive(driver, mesh)
+                if is_quick:
+                    quick(driver, mesh)
+                else:
+                    drive(driver, mesh)
+                    users(driver, mesh, browser)
             except BaseException:
                 if shots:
                     driver.page.screenshot(path=shots / "failed.png", full_page=True)

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 mod bulk;
 mod elsewhere;
 mod inbox;
+mod talk;
 mod views;
 
 const TEAM: &str = "

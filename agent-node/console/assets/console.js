@@ -316,7 +316,9 @@
     const button = event.target.closest('button');
     if (!button) return;
     if (button.dataset.copy !== undefined) {
-      navigator.clipboard.writeText(button.dataset.copy).then(() => {
+      // Without a text of its own it copies what stands beside it.
+      const source = button.dataset.copy || button.closest('.copied').querySelector('pre').textContent;
+      navigator.clipboard.writeText(source).then(() => {
         const text = button.textContent;
         button.textContent = 'Copied';
         setTimeout(() => { button.textContent = text; }, 1500);

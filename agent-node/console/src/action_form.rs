@@ -16,8 +16,27 @@ pub struct ActionForm<'a> {
 impl ActionForm<'_> {
     /// The form with `fields` and their buttons.
     pub fn with(self, fields: Markup) -> Markup {
+        self.form(None, fields)
+    }
+
+    /// The same, with files of the person who sends it: the field `file`.
+    pub fn with_files(self, fields: Markup, buttons: Markup) -> Markup {
+        self.form(
+            Some("multipart/form-data"),
+            html! {
+                (fields)
+                details data-key={ "files-" (self.path) } {
+                    summary.small { "Files" }
+                    label { span.sr-only { "Files" } input type="file" name="file" multiple; }
+                }
+                (buttons)
+            },
+        )
+    }
+
+    fn form(self, encoding: Option<&str>, fields: Markup) -> Markup {
         html! {
-            form hx-post={ "console/" (self.path) } hx-swap="none" hx-disabled-elt="find button" data-done=[Some(self.done).filter(|done| !done.is_empty())] {
+            form hx-encoding=[encoding] hx-post={ "console/" (self.path) } hx-swap="none" hx-disabled-elt="find button" data-done=[Some(self.done).filter(|done| !done.is_empty())] {
                 @for (name, value) in self.hidden { input type="hidden" name=(name) value=(value); }
                 (fields)
             }

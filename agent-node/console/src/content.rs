@@ -9,6 +9,8 @@ use protocol::artifact::{Artifact, Part, PartContent};
 
 /// Images that browsers show without running anything in them.
 const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
+/// A longer text scrolls in a box of its own.
+const MAX_PROSE: usize = 20_000;
 /// The most base64 of an image that is put on a page.
 const MAX_IMAGE: usize = 2_000_000;
 
@@ -36,7 +38,7 @@ pub fn part(name: &str, part: &Part) -> Markup {
     let kind = part.media_type.as_deref().unwrap_or_default();
     let name = part.filename.as_deref().unwrap_or(name);
     match &part.content {
-        PartContent::Text(text) if kind.is_empty() || kind == "text/plain" => {
+        PartContent::Text(text) if (kind.is_empty() || kind == "text/plain") && text.len() <= MAX_PROSE => {
             html! { div.prose { (VisibleText(text)) } }
         }
         PartContent::Text(text) => json_view::text_block(name, text),

@@ -9,6 +9,7 @@ pub fn form(label: &str, at: &ConsoleLocation, all: &ConsoleLocation, fields: Ma
         form.filters data-filter role="search" aria-label=(label) {
             input type="hidden" name="view" value=(at.view.word());
             @if !all.id.is_empty() { input type="hidden" name="id" value=(all.id); }
+            @if !all.agent.is_empty() { input type="hidden" name="agent" value=(all.agent); }
             (fields)
             div.actions {
                 button type="submit" { "Filter" }

@@ -135,7 +135,7 @@ fn legend() -> Markup {
         ("think", "a turn of its brain"),
         ("chat", "a call of a model"),
         ("tool", "a call of a tool"),
-        (QUEUED, "waits for a free place"),
+        (QUEUED, "waits: for a place, an answer, a model"),
         ("other", "a message or a wait"),
         ("bad", "failed"),
     ];

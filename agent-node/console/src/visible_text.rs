@@ -10,7 +10,7 @@ pub const MAX_SHOWN: usize = 200_000;
 pub struct VisibleText<'a>(pub &'a str);
 
 /// A character that is invisible, or that changes the direction or the place of what stands around it.
-fn is_deceptive(char: char) -> bool {
+pub(crate) fn is_deceptive(char: char) -> bool {
     matches!(char,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -36,6 +36,11 @@ pub fn visible(text: &str) -> String {
         out.push_str(&format!("\n\u{2026} {} more bytes are not shown", rest.len()));
     }
     out
+}
+
+/// Whether no character of `text` hides or turns others.
+pub fn is_plain(text: &str) -> bool {
+    !text.chars().any(is_deceptive)
 }
 
 /// The first `most` characters of the first lines, for a heading or a row.

@@ -43,6 +43,12 @@ impl ShownFiles {
         self.link_task(task);
     }
 
+    /// Shows the files of results: whole as long as these have no more than [`MAX_RAW_RESULT`] in all, the others as URLs.
+    pub async fn show_artifacts(&self, artifacts: &mut [Artifact]) {
+        self.fill(artifacts).await;
+        self.link(artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts));
+    }
+
     /// Gives all files of a task URLs.
     pub fn link_task(&self, task: &mut A2aTask) {
         self.link(task.artifacts.iter_mut().flat_map(|artifact| &mut artifact.parts));

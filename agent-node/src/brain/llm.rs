@@ -22,6 +22,7 @@ mod media_store;
 mod mesh_tools;
 mod messages;
 pub mod model;
+mod model_lines;
 mod on_behalf_of;
 pub mod output;
 mod prompts;
@@ -55,6 +56,7 @@ use futures_util::{
 use http_model::HttpModel;
 use loop_tool::{CallOutcome, LoopSubject};
 use model::ModelClient;
+pub use model_lines::model_lines;
 use output::OutputSchema;
 use patterns::{
     session::seat,

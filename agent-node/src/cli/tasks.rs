@@ -13,7 +13,7 @@ use super::{
     endpoints::AtArgs,
     exit::{self, CliError, Exit},
     located_task::{LocatedTask, accountable, find},
-    output,
+    model_talk, output,
     questions::how_to_answer,
     task_tree,
     watch::{TaskWatch, status_of},
@@ -64,6 +64,9 @@ enum TasksVerb {
         /// With --out: replace files that exist.
         #[arg(long, requires = "out")]
         force: bool,
+        /// Show what was said between its agent and the agent's model: prompts, answers, calls of tools and their results.
+        #[arg(long, conflicts_with = "out")]
+        model: bool,
     },
     /// Follow a task until it ends or waits for an answer; the exit code says which.
     Watch {
@@ -107,10 +110,11 @@ pub(super) async fn tasks(common: &CommonArgs, tasks: TasksArgs) -> Result<(), C
     let at = tasks.at.repeat_flag(common);
     match tasks.verb.unwrap_or(TasksVerb::List(tasks.list)) {
         TasksVerb::List(args) => list::list(common, &client, (endpoints, &tasks.at), &args).await,
-        TasksVerb::Show { task, out, force } => {
+        TasksVerb::Show { task, out, force, model } => {
             let found = find(&client, &endpoints, &task).await?;
             let (task, LocatedTask { endpoint, task: found }) = (found.id(), found);
             match out {
+                _ if model => model_talk::show(&client, &endpoint, &task, common.json).await,
                 Some(dir) => {
                     let mut files = exported(&found);
                     client.fetch_files(&endpoint, &mut files).await?;

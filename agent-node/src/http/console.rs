@@ -20,6 +20,8 @@ mod sign_in;
 mod space_view;
 mod start_view;
 mod stream;
+mod task_commands;
+mod task_history;
 mod task_list;
 mod task_verb;
 mod task_view;
@@ -52,9 +54,10 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(&post("sign-out"), [(Method::POST, web::to(sign_in::sign_out))]))
         .service(resource(&post("view"), [(Method::GET, web::to(views::get))]))
         .service(resource(&post("stream"), [(Method::GET, web::to(stream::get))]))
-        .service(resource(&post("send"), [(Method::POST, web::to(actions::send))]))
-        .service(resource(&post("say"), [(Method::POST, web::to(actions::say))]))
+        .service(resource(console_paths::SEND, [(Method::POST, web::to(actions::send))]))
+        .service(resource(console_paths::SAY, [(Method::POST, web::to(actions::say))]))
         .service(resource(&post("entry"), [(Method::POST, web::to(actions::entry))]))
+        .service(resource(&post("redrive"), [(Method::POST, web::to(actions::redrive))]))
         .service(resource(&post("steer"), [(Method::POST, web::to(actions::steer))]))
         .service(resource(&post("answer"), [(Method::POST, web::to(actions::answer))]))
         .service(resource(&post("elsewhere"), [(Method::POST, web::to(actions::elsewhere))]))

@@ -85,6 +85,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
         .service(resource(&format!("{tasks}/{{id}}/session"), [(Method::GET, web::to(tasks::session))]))
         .service(resource(&format!("{tasks}/{{id}}/directives"), [(Method::POST, web::to(tasks::direct))]))
         .service(resource(&format!("{tasks}/{{id}}/award"), [(Method::GET, web::to(tasks::award))]))
+        .service(resource(&format!("{tasks}/{{id}}/model"), [(Method::GET, web::to(tasks::model))]))
         .service(resource(&format!("{tasks}/{{id}}/trace"), [(Method::GET, web::to(traces::of_task))]))
         .service(resource(
             &format!("{}/{{id}}/trace", routes::MESSAGES),

@@ -2,13 +2,16 @@
 //! streams and webhooks use this.
 
 use super::{ShownEvent, TaskEvent, events_in, final_event, shown_in};
-use engine::records::{TaskRow, keys};
+use engine::{
+    content,
+    records::{Step, TaskRow, keys},
+};
 use protocol::{a2a::event::StreamResponse, ids::AgentId, task::Task};
-use store::{Error, Filter, Record, Revision, SharedStore, Store, StoreWatch};
+use store::{Error, Filter, Revision, SharedStore, StoreWatch};
 
 const PAGE: usize = 64;
 
-type ReadStep<D> = fn(&dyn Store, &AgentId, &Task, &Record) -> Result<Vec<TaskEvent<D>>, Error>;
+type ReadStep<D> = fn(&Task, Revision, Step) -> Vec<TaskEvent<D>>;
 
 /// A position in the events of a task: the revision of a step in the journal, and the index of an event in that step.
 pub type TaskEventCursor = (Revision, usize);
@@ -101,7 +104,8 @@ impl TaskFollower {
             };
             let mut events = Vec::new();
             for record in &records {
-                let in_step = read(self.store.as_ref(), &self.me, &self.row.task, record)?;
+                let step = content::decode(&self.me, self.store.as_ref(), &record.value)?;
+                let in_step = read(&self.row.task, record.revision, step);
                 events.extend(in_step.into_iter().filter(|e| self.after == (0, 0) || e.id > self.after));
             }
             if events.iter().any(|event| event.is_last) {

@@ -2,6 +2,7 @@
 
 use crate::{
     action_form::ActionForm,
+    content,
     location::{ConsoleLocation, ViewName},
     question_form::{self, AskedAt},
     state_mark, times,
@@ -9,7 +10,7 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::{question::Question, task::TaskState, time::WallTime};
+use protocol::{artifact::Artifact, question::Question, task::TaskState, time::WallTime};
 
 /// A chat in the list.
 #[derive(Debug, Clone)]
@@ -25,7 +26,12 @@ pub struct ChatLine {
 pub struct ChatTurn {
     pub task: String,
     pub said: String,
+    /// The names of the files that came with it.
+    pub files: Vec<String>,
+    /// What the agent says.
     pub answer: String,
+    /// What it has made.
+    pub artifacts: Vec<Artifact>,
     pub state: TaskState,
     pub at: WallTime,
     /// The agent that does it, if that is another one.
@@ -50,7 +56,7 @@ pub struct ChatData {
 /// The view.
 pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
     viewer.view(
-        ViewHead { view: ViewName::Chat, title: "Chat", live: "tasks" },
+        ViewHead { view: ViewName::Chat, title: "Chat", live: "tasks task" },
         html! {
             div.head { div { h1 { "Chat with " (data.agent) } p.muted { "It remembers what was said, also after a restart. In a terminal: " code { "mesh chat " (data.agent) (viewer.flag) } } } }
             div.columns {
@@ -60,10 +66,9 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
                         @if data.turns.is_empty() && !viewer.is_signed_in { p.muted { "Nothing was said yet." } }
                         div.chat role="log" aria-label="What was said" { @for turn in &data.turns { (said(viewer, data, turn)) } }
                         @if viewer.is_signed_in {
-                            (ActionForm { path: "say", done: "", hidden: &[("agent", &data.agent), ("context", &data.context)] }.with(html! {
+                            (ActionForm { path: "say", done: "", hidden: &[("agent", &data.agent), ("context", &data.context)] }.with_files(html! {
                                 label { span.sr-only { "Your message" } textarea name="text" required placeholder={ "Say something to " (data.agent) } {} }
-                                div.actions { button.primary type="submit" { "Say" } span.small.muted { "Ctrl+Enter sends" } }
-                            }))
+                            }, html! { div.actions { button.primary type="submit" { "Say" } span.small.muted { "Ctrl+Enter sends" } } }))
                         }
                     }
                 }
@@ -91,11 +96,12 @@ pub fn view(viewer: &Viewer, data: &ChatData) -> Markup {
 fn said(viewer: &Viewer, data: &ChatData, turn: &ChatTurn) -> Markup {
     let at = AskedAt { agent: &data.agent, task: &turn.task };
     html! {
-        div.said.mine data-key={ "s-" (turn.task) } { div.prose { (VisibleText(&turn.said)) } }
+        div.said.mine data-key={ "s-" (turn.task) } { div.prose { (VisibleText(&turn.said)) } @if !turn.files.is_empty() { p.small.muted { "with " (brief(&turn.files.join(", "), 300)) } } }
         div.said data-key={ "a-" (turn.task) } {
             @if let Some(by) = turn.by.as_ref().filter(|by| **by != data.agent) { p.small.muted { "by " (by) } }
             @for question in &turn.questions { (question_form::card(viewer, at, question)) }
             @if !turn.answer.is_empty() && turn.questions.is_empty() { div.prose { (VisibleText(&turn.answer)) } }
+            @for artifact in &turn.artifacts { @for part in &artifact.parts { (content::part(artifact.name.as_deref().unwrap_or(&artifact.artifact_id), part)) } }
             div.row.small.muted {
                 @if turn.state != TaskState::Completed { (state_mark::of_task(turn.state)) }
                 span { (times::clock(turn.at)) }

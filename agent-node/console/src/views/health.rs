@@ -1,13 +1,15 @@
 //! What is well in this process and what is not, with its limits and what it keeps.
 
 use crate::{
-    location::ViewName,
+    action_form::ActionForm,
+    location::{ConsoleLocation, ViewName},
     state_mark::{StateTone, mark},
     times,
     viewer::{ViewHead, Viewer},
     visible_text::VisibleText,
 };
 use maud::{Markup, html};
+use protocol::time::WallTime;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
@@ -32,6 +34,21 @@ pub struct HealthData {
     pub limits: Map<String, Value>,
     /// Parts of the process and their figures, for who may know: a heading, and names with values.
     pub parts: Vec<(String, Vec<(String, String)>)>,
+    /// The newest dead letters, for the person of the mesh.
+    pub dead_letters: Vec<DeadLetterLine>,
+}
+
+/// A message that was given up.
+#[derive(Debug, Clone)]
+pub struct DeadLetterLine {
+    pub agent: String,
+    pub message: String,
+    pub to: String,
+    pub kind: String,
+    pub task: Option<String>,
+    /// Why, as a code and in words.
+    pub why: String,
+    pub at: WallTime,
 }
 
 /// The view.
@@ -51,7 +68,7 @@ pub fn view(viewer: &Viewer, data: &HealthData) -> Markup {
                 }
             }
             div.columns {
-                div.stack { (checks(&data.checks)) (values("Limits", &limits)) }
+                div.stack { (checks(&data.checks)) (dead_letters(viewer, &data.dead_letters)) (values("Limits", &limits)) }
                 div.stack {
                     @for (heading, figures) in &data.parts {
                         section.card {
@@ -82,6 +99,33 @@ fn checks(checks: &[HealthCheck]) -> Markup {
                             span { (VisibleText(&check.subject)) }
                         }
                         @if !check.what.is_empty() { span.small.muted { (VisibleText(&check.what)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn dead_letters(viewer: &Viewer, letters: &[DeadLetterLine]) -> Markup {
+    html! {
+        @if !letters.is_empty() {
+            section.card {
+                header { h2 { "Dead letters" } span.small.muted { "messages that were given up, the newest; " code { "mesh dlq" (viewer.flag) } " lists all" } }
+                ul.lines {
+                    @for letter in letters {
+                        li data-key={ "letter-" (letter.message) } {
+                            div.row {
+                                span.chip { (VisibleText(&letter.kind)) }
+                                span { (letter.agent) " \u{2192} " (VisibleText(&letter.to)) }
+                                (times::since(viewer.now, letter.at))
+                                @if let Some(task) = &letter.task { a.small href=(ConsoleLocation::task(&letter.agent, task).href()) { "task" } }
+                            }
+                            span.small.muted { (VisibleText(&letter.why)) }
+                            @if viewer.is_signed_in {
+                                (ActionForm { path: "redrive", done: "The message is on its way again.", hidden: &[("agent", &letter.agent), ("message", &letter.message)] }
+                                    .with(html! { button type="submit" { "Send it again" } }))
+                            }
+                        }
                     }
                 }
             }

@@ -60,7 +60,7 @@ fn send_form(data: &StartData) -> Markup {
         section.card {
             header { h2 { "Send a task" } span.small.muted { "Ctrl+Enter sends" } }
             div.body {
-                (ActionForm { path: "send", done: "", hidden: &hidden }.with(html! {
+                (ActionForm { path: "send", done: "", hidden: &hidden }.with_files(html! {
                     label { "What is to be done" textarea name="description" required placeholder="Say what you want, as you would to a colleague" {} }
                     @if data.agents.len() > 1 {
                         label { "Agent"
@@ -75,8 +75,7 @@ fn send_form(data: &StartData) -> Markup {
                             }
                         }
                     }
-                    div.actions { button.primary type="submit" { "Send" } }
-                }))
+                }, html! { div.actions { button.primary type="submit" { "Send" } } }))
             }
         }
     }

@@ -10,15 +10,17 @@ use crate::{
     timeline::{self, TimelineSpan},
     times,
     viewer::{ViewHead, Viewer},
-    views::task::model_calls::ModelCall,
+    views::task::{events::TaskEvents, model_calls::ModelCall},
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
 use patterns::{contract_net::record::AwardRecord, session};
-use protocol::{a2a::message::Role, task::Task, time::WallTime};
+use protocol::{a2a::message::Role, model_line::ModelLine, task::Task};
 
 pub mod award;
+pub mod events;
 pub mod model_calls;
+pub mod model_talk;
 
 /// What the page knows.
 #[derive(Debug, Clone)]
@@ -32,23 +34,26 @@ pub struct TaskData {
     pub spans: Vec<TimelineSpan>,
     /// The agents whose part of the trace can't be read, and why.
     pub missing: Vec<(String, String)>,
-    pub events: Vec<TaskEventLine>,
+    pub events: TaskEvents,
     pub calls: Vec<ModelCall>,
+    /// What was said with the model, if the viewer may read it, and how many older lines are left out.
+    pub talk: (usize, Vec<ModelLine>),
+    /// The same in a terminal.
+    pub commands: Vec<TaskCommand>,
     /// The tasks that are parts of this one, at agents of this process.
     pub parts: Vec<TaskLine>,
 }
 
-/// One thing that happened.
+/// A command of a terminal.
 #[derive(Debug, Clone)]
-pub struct TaskEventLine {
-    pub at: WallTime,
-    /// What happened, in a word.
-    pub what: String,
-    pub text: String,
+pub struct TaskCommand {
+    /// What it shows or does.
+    pub label: &'static str,
+    pub command: String,
 }
 
 /// The view.
-pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
+pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &TaskData) -> Markup {
     let task = &data.task;
     let title = brief(&task.spec.description, 60);
     viewer.view(
@@ -64,6 +69,7 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
             div.columns {
                 div.stack {
                     (result(data))
+                    (model_talk::section(&data.talk.1, data.talk.0))
                     (model_calls::section(&data.calls))
                     @if let Some((by, award)) = &data.award { (award::section(by, award)) }
                 }
@@ -73,10 +79,10 @@ pub fn view(viewer: &Viewer, data: &TaskData) -> Markup {
                         section.card { header { h2 { "Its parts" } } ul.lines { @for part in &data.parts { (part.item(viewer.now)) } } }
                     }
                     (messages(data))
-                    (events(data))
-                    (terminal(viewer, data))
+                    (terminal(data))
                 }
             }
+            (events::section(at, &data.events))
             section.card {
                 header { h2 { "What happened, over all agents" } span.small.muted { (times::counted(data.spans.len(), "span")) } }
                 div.body {
@@ -183,32 +189,17 @@ fn messages(data: &TaskData) -> Markup {
     }
 }
 
-fn events(data: &TaskData) -> Markup {
-    html! {
-        section.card {
-            header { h2 { "Events" } span.small.muted { "times are UTC" } }
-            @if data.events.is_empty() { div.empty { p { "None are kept." } } } @else {
-                ul.events {
-                    @for event in &data.events {
-                        li { (times::clock(event.at)) div { strong { (VisibleText(&event.what)) } @if !event.text.is_empty() { " " (brief(&event.text, 400)) } } }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// The same in a terminal.
-fn terminal(viewer: &Viewer, data: &TaskData) -> Markup {
-    let id = data.task.spec.task_id.as_str();
-    let commands =
-        ["tasks show", "trace", "award explain"].map(|verb| format!("mesh {verb} {id}{}", viewer.flag));
+fn terminal(data: &TaskData) -> Markup {
     html! {
         section.card {
             header { h2 { "In a terminal" } }
             div.body {
-                @for command in commands.iter().take(if data.award.is_some() { 3 } else { 2 }) {
-                    div.copy { code tabindex="0" { (command) } button.plain type="button" data-copy=(command) aria-label={ "Copy " (command) } { "Copy" } }
+                @for TaskCommand { label, command } in &data.commands {
+                    div {
+                        span.small.muted { (label) }
+                        div.copy { code tabindex="0" { (VisibleText(command)) } button.plain type="button" data-copy=(command) aria-label={ "Copy: " (brief(command, 60)) } { "Copy" } }
+                    }
                 }
             }
         }

@@ -94,6 +94,18 @@ pub fn chunks(me: &AgentId, task: &TaskId, owner: &Principal) -> Key {
     Key::new(&[me.as_str(), "chunk", task.as_str(), &owner.to_string()])
 }
 
+/// The chunks of all tasks and conversations of an agent.
+pub fn chunks_of_all(me: &AgentId) -> Key {
+    Key::new(&[me.as_str(), "chunk"])
+}
+
+/// The owner of the task whose chunk has this key; `None` for other keys.
+pub fn owner_of_chunk(key: &Key) -> Option<String> {
+    let tokens = key.tokens();
+    let is_chunk = tokens.get(1).is_some_and(|kind| kind == "chunk");
+    tokens.into_iter().nth(3).filter(|_| is_chunk)
+}
+
 /// The chunks of a task's artifacts under one award. A chunk's key has its number as a further token.
 pub fn chunks_under(me: &AgentId, task: &TaskId, owner: &Principal, epoch: u64) -> Key {
     Key::new(&[me.as_str(), "chunk", task.as_str(), &owner.to_string(), &epoch.to_string()])

@@ -9,14 +9,18 @@ use super::{
     task_verb::{self, CANCELED, PageActor},
 };
 use crate::{
-    agent::AnswerTaskRequest,
+    agent::{AnswerTaskRequest, RedriveDeadLetter},
     http::{
-        a2a::A2aCall,
+        a2a::{A2aCall, A2aResponse},
         node_state::{HostedAgent, NodeState},
-        routes::{task_requests, tasks},
+        routes::{dead_letters, task_requests, tasks},
     },
 };
-use actix_web::{HttpRequest, HttpResponse, http::header::HeaderName, web};
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::header::{self, HeaderName},
+    web,
+};
 use blackboard::spaces::EntryChange;
 use bytes::Bytes;
 use console::{
@@ -26,7 +30,7 @@ use console::{
 use patterns::speech::Directive;
 use protocol::{
     a2a::{request::A2aOperation, version::ProtocolVersion},
-    ids::{BadId, EntryId, QuestionId, TaskId},
+    ids::{BadId, EntryId, MessageId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -44,6 +48,27 @@ struct SentForm {
 
 impl SentForm {
     fn of(request: &HttpRequest, node: &NodeState, by: &Principal, body: &[u8]) -> Result<Self, Problem> {
+        Self::new(request, node, by, FormFields::parse(body)?)
+    }
+
+    /// The same for a form that may have files.
+    async fn with_files(
+        request: &HttpRequest,
+        node: &NodeState,
+        by: &Principal,
+        body: &Bytes,
+    ) -> Result<Self, Problem> {
+        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|of| of.to_str().ok());
+        let fields = FormFields::with_files(content_type.unwrap_or_default(), body).await?;
+        Self::new(request, node, by, fields)
+    }
+
+    fn new(
+        request: &HttpRequest,
+        node: &NodeState,
+        by: &Principal,
+        fields: FormFields,
+    ) -> Result<Self, Problem> {
         let scope = ConsoleScope::of(request, node, by)?;
         if !scope.is_signed_in() {
             return Err(Problem::new(
@@ -51,7 +76,7 @@ impl SentForm {
                 "sign in first: `mesh console` opens the console signed in",
             ));
         }
-        Ok(Self { scope, fields: FormFields::parse(body)? })
+        Ok(Self { scope, fields })
     }
 
     fn agent(&self) -> Result<&HostedAgent, Problem> {
@@ -89,7 +114,7 @@ pub(super) async fn send(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
-    let form = SentForm::of(&request, &node, &by, &body)?;
+    let form = SentForm::with_files(&request, &node, &by, &body).await?;
     let capability = form.fields.get("capability");
     let mut payload = json!({ "description": form.required("description")? });
     if !capability.is_empty() {
@@ -98,10 +123,22 @@ pub(super) async fn send(
     if let Some(elsewhere) = Elsewhere::of(&request, &node, &form.scope).await?
         && let Some(card) = elsewhere.agent(form.fields.get("agent"))
     {
+        if form.fields.file_parts().next().is_some() {
+            let why = format!("{} is in another process: send files at its own console", card.agent_id);
+            return Err(Problem::new(Reason::InvalidField, why).into());
+        }
         let task = elsewhere.send(card, payload).await?;
         return Ok(done(Some(&ConsoleLocation::task(card.agent_id.as_str(), &task))));
     }
     let local = form.agent()?;
+    if form.fields.file_parts().next().is_some() {
+        let skill = Some(capability).filter(|capability| !capability.is_empty());
+        let metadata = skill.map_or_else(|| json!({}), |skill| json!({ "skill": skill }));
+        let description = form.required("description")?;
+        let answer = say_to(&request, &node, &form, (description, metadata), json!({})).await?;
+        let task = answer["task"]["id"].as_str().unwrap_or_default();
+        return Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), task))));
+    }
     let by = form.scope.by.clone();
     let (task, _) = task_requests::send(&request, &node, by, &local.id, (json!({}), payload)).await?;
     Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), &task))))
@@ -135,6 +172,21 @@ async fn act(
         reason => reason,
     };
     actor.perform(verb, (fields.get("agent"), fields.get("task").trim()), reason).await
+}
+
+/// Sends a dead letter again.
+pub(super) async fn redrive(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    body: web::ReqData<Bytes>,
+) -> Result<HttpResponse, Refusal> {
+    let form = SentForm::of(&request, &node, &by, &body)?;
+    dead_letters::check_operator(&form.scope.by)?;
+    let message = MessageId::parse(form.required("message")?)
+        .map_err(|bad| Problem::new(Reason::InvalidField, bad.to_string()))?;
+    form.agent()?.actor.send(RedriveDeadLetter { message }).await.map_err(no_answer)??;
+    Ok(done(None))
 }
 
 /// Begins an action with many tasks, exactly those that the form names, and goes to the page that shows its progress.
@@ -297,18 +349,31 @@ pub(super) async fn say(
     by: web::ReqData<Principal>,
     body: web::ReqData<Bytes>,
 ) -> Result<HttpResponse, Refusal> {
-    let form = SentForm::of(&request, &node, &by, &body)?;
+    let form = SentForm::with_files(&request, &node, &by, &body).await?;
     let (local, context) = (form.agent()?, form.required("context")?);
-    let message = json!({
-        "messageId": format!("msg-{}", uuid::Uuid::now_v7()),
-        "role": "ROLE_USER",
-        "contextId": context,
-        "parts": [{ "text": form.required("text")? }],
-    });
-    let params =
-        json!({ "tenant": local.id, "message": message, "configuration": { "returnImmediately": true } });
-    let refused = |error: protocol::a2a::error::A2aError| Problem::new(Reason::BadRequest, error.message);
-    let call = A2aCall::from_http(&request, node.clone(), form.scope.by.clone(), ProtocolVersion::V1);
-    call.map_err(refused)?.perform(A2aOperation::SendMessage, params).await.map_err(refused)?;
+    let said = (form.required("text")?, json!({}));
+    say_to(&request, &node, &form, said, json!({ "contextId": context })).await?;
     Ok(done(Some(&ConsoleLocation::chat(local.id.as_str(), context))))
+}
+
+/// Sends a text with the files of the form to its agent, as a message of A2A with these metadata and members. Returns the answer.
+async fn say_to(
+    request: &HttpRequest,
+    node: &web::Data<NodeState>,
+    form: &SentForm,
+    (text, metadata): (&str, Value),
+    mut message: Value,
+) -> Result<Value, Problem> {
+    message["messageId"] = format!("msg-{}", uuid::Uuid::now_v7()).into();
+    message["role"] = "ROLE_USER".into();
+    message["parts"] = [json!({ "text": text })].into_iter().chain(form.fields.file_parts()).collect();
+    message["metadata"] = metadata;
+    let agent = &form.agent()?.id;
+    let params =
+        json!({ "tenant": agent, "message": message, "configuration": { "returnImmediately": true } });
+    let refused = |error: protocol::a2a::error::A2aError| Problem::new(Reason::BadRequest, error.message);
+    let call = A2aCall::from_http(request, node.clone(), form.scope.by.clone(), ProtocolVersion::V1);
+    let answered = call.map_err(refused)?.perform(A2aOperation::SendMessage, params).await;
+    let (A2aResponse::Single(result), _) = answered.map_err(refused)? else { return Ok(Value::Null) };
+    Ok(serde_json::to_value(result).unwrap_or_default())
 }

@@ -1,33 +1,78 @@
 //! An answer out of the fields of a form.
 
+use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
+use bytes::Bytes;
 use console::question_form::{self, ARGUMENTS, SHOWN, VALUE};
 use protocol::{
     problem::{Problem, Reason},
     question::{Answer, Decision, Question, QuestionKind},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::convert::Infallible;
 
-/// The fields of a form.
+/// The fields of a form, and its files.
 #[derive(Debug, Default)]
-pub(super) struct FormFields(Vec<(String, String)>);
+pub(super) struct FormFields {
+    fields: Vec<(String, String)>,
+    files: Vec<FormFile>,
+}
+
+/// A file of a form.
+#[derive(Debug)]
+struct FormFile {
+    name: String,
+    media_type: String,
+    content: Bytes,
+}
 
 impl FormFields {
     /// The fields in the body of a request.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Problem> {
         let text = String::from_utf8_lossy(body);
         let fields = serde_html_form::from_str(&text);
-        fields.map(Self).map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))
+        let fields = fields.map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
+        Ok(Self { fields, files: Vec::new() })
+    }
+
+    /// The same for a form of this content type, which may have files: the field `file`.
+    pub(super) async fn with_files(content_type: &str, body: &Bytes) -> Result<Self, Problem> {
+        let Ok(boundary) = multer::parse_boundary(content_type) else { return Self::parse(body) };
+        let invalid = |error: multer::Error| Problem::new(Reason::InvalidField, error.to_string());
+        let whole = futures_util::stream::iter([Ok::<_, Infallible>(body.clone())]);
+        let (mut form, mut all) = (Self::default(), multer::Multipart::new(whole, boundary));
+        while let Some(field) = all.next_field().await.map_err(invalid)? {
+            let name = field.name().unwrap_or_default().to_owned();
+            let media_type = field.content_type().map_or("application/octet-stream", |of| of.essence_str());
+            let (file, media_type) = (field.file_name().map(str::to_owned), media_type.to_owned());
+            match file {
+                None => form.fields.push((name, field.text().await.map_err(invalid)?)),
+                Some(name) => {
+                    let content = field.bytes().await.map_err(invalid)?;
+                    // A field without a file is sent with neither name nor content.
+                    if !name.is_empty() || !content.is_empty() {
+                        form.files.push(FormFile { name, media_type, content });
+                    }
+                }
+            }
+        }
+        Ok(form)
+    }
+
+    /// The files, as parts of a message of A2A.
+    pub(super) fn file_parts(&self) -> impl Iterator<Item = Value> {
+        self.files.iter().map(|FormFile { name, media_type, content }| {
+            json!({ "raw": BASE64.encode(content), "mediaType": media_type, "filename": name })
+        })
     }
 
     /// The first field of this name; empty if there is none.
     pub(super) fn get(&self, name: &str) -> &str {
-        let Self(fields) = self;
-        fields.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+        self.fields.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
     /// All fields of this name.
     pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.fields.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// The answer to `question`.
@@ -106,7 +151,6 @@ impl FormFields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn fields_become_values_of_the_types_of_the_schema() {
@@ -124,6 +168,22 @@ mod tests {
         let values = answer("value.note=");
         assert_eq!(values, Ok(Answer::Values(json!({ "gift": false }).as_object().unwrap().clone())));
         assert!(answer("value.count=many").unwrap_err().message.contains("count"));
+    }
+
+    #[actix_web::test]
+    async fn a_form_with_files_has_fields_and_parts() {
+        let body = "--x\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nlook: \u{e9}\r\n\
+            --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\nhi\r\n\
+            --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n--x--\r\n";
+        let body = Bytes::from(body.to_owned());
+        let form = FormFields::with_files("multipart/form-data; boundary=x", &body).await.unwrap();
+        assert_eq!(form.get("text"), "look: \u{e9}");
+        let parts: Vec<_> = form.file_parts().collect();
+        assert_eq!(parts, [json!({ "raw": "aGk=", "mediaType": "text/plain", "filename": "a.txt" })]);
+        assert!(FormFields::with_files("multipart/form-data; boundary=y", &body).await.is_err());
+        let plain = Bytes::from_static(b"text=a");
+        let form = FormFields::with_files("application/x-www-form-urlencoded", &plain).await.unwrap();
+        assert_eq!(form.get("text"), "a");
     }
 
     #[test]

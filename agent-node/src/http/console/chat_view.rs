@@ -7,7 +7,10 @@ use console::{
 };
 use engine::{context_records, records::lists::TaskFilter};
 use patterns::session::is_shown_to;
-use protocol::{artifact::PartContent, problem::Problem, task::Task};
+use protocol::{
+    problem::Problem,
+    task::{Task, TaskState},
+};
 
 /// The most turns of a chat, the newest, and the most chats in the list.
 const MAX_TURNS: usize = 100;
@@ -19,7 +22,7 @@ pub(super) async fn data(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<C
     let named = at.id.clone();
     let context = if named.is_empty() { new_name() } else { named };
     let of = (agent.clone(), context.clone());
-    let (chats, turns) = scope
+    let (chats, mut turns) = scope
         .read(move |scope| {
             let (agent, context) = of;
             let Some(local) = scope.agents.iter().find(|local| local.id == agent) else {
@@ -43,6 +46,10 @@ pub(super) async fn data(scope: &ConsoleScope, at: &ConsoleLocation) -> Result<C
             Ok((chats, turns_of(scope, local, &context, MAX_TURNS)?))
         })
         .await?;
+    let files = scope.agent(agent.as_str())?.shown_files();
+    for turn in &mut turns {
+        files.show_artifacts(&mut turn.artifacts).await;
+    }
     Ok(ChatData {
         agents: scope.ids().iter().map(ToString::to_string).collect(),
         agent: agent.to_string(),
@@ -71,23 +78,24 @@ fn turns_of(
     // The list has them by a digest of the context.
     tasks.retain(|task| task.context_id() == context && is_shown_to(task, &scope.by, scope.proof));
     tasks.sort_by_key(|task| task.created_at);
-    Ok(tasks.iter().map(turn).collect())
+    Ok(tasks.into_iter().map(turn).collect())
 }
 
-fn turn(task: &Task) -> ChatTurn {
-    let texts = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
-    let texts = texts.filter_map(|part| match &part.content {
-        PartContent::Text(text) => Some(text.as_str()),
-        PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
-    });
-    let texts: Vec<_> = task.status.message.as_deref().into_iter().chain(texts).collect();
+fn turn(task: Task) -> ChatTurn {
+    let message = task.status.message.unwrap_or_default();
+    let first =
+        task.spec.contact.as_ref().map(|contact| contact.message.parts.as_slice()).unwrap_or_default();
+    // What a turn has made is its answer; what it says beside it tells how far it is, or why it failed.
+    let is_said = task.artifacts.is_empty() || task.status.state != TaskState::Completed;
     ChatTurn {
         task: task.spec.task_id.to_string(),
         said: task.spec.description.clone(),
-        answer: texts.join("\n\n"),
+        files: first.iter().filter_map(|part| part.filename.clone()).collect(),
+        answer: if is_said { message } else { String::new() },
+        artifacts: task.artifacts,
         state: task.status.state,
         at: task.changed_at,
         by: task.doer.as_ref().map(ToString::to_string),
-        questions: task.status.questions.clone(),
+        questions: task.status.questions,
     }
 }

@@ -7,13 +7,17 @@ use crate::{
         node_state::NodeState,
         routes::{
             costs::{quotas, seen_requester},
+            dead_letters,
             health::{self, readiness},
         },
     },
 };
-use console::views::health::{HealthCheck, HealthData, bytes};
-use protocol::{problem::Problem, signal::sees_all};
+use console::views::health::{DeadLetterLine, HealthCheck, HealthData, bytes};
+use protocol::{principal::Principal, problem::Problem, signal::sees_all};
 use serde_json::{Value, json};
+
+/// The most dead letters of a page.
+const MOST_LETTERS: usize = 20;
 
 /// The data of the page.
 pub(super) async fn data(scope: &ConsoleScope, node: &NodeState) -> Result<HealthData, Problem> {
@@ -53,8 +57,38 @@ pub(super) async fn data(scope: &ConsoleScope, node: &NodeState) -> Result<Healt
         version: env!("CARGO_PKG_VERSION"),
         checks,
         limits: limits.as_object().cloned().unwrap_or_default(),
+        dead_letters: if scope.by == Principal::local_user() {
+            dead_letters(scope).await?
+        } else {
+            Vec::new()
+        },
         parts: if sees_all(&scope.by) { parts(node) } else { Vec::new() },
     })
+}
+
+/// The newest dead letters of the agents.
+async fn dead_letters(scope: &ConsoleScope) -> Result<Vec<DeadLetterLine>, Problem> {
+    let mut lines = scope
+        .read(|scope| {
+            let mut lines = Vec::new();
+            for local in &scope.agents {
+                let newest = dead_letters::newest(local, MOST_LETTERS, scope.proof)?;
+                lines.extend(newest.into_iter().map(|dead| DeadLetterLine {
+                    agent: local.id.to_string(),
+                    message: dead.message_id.to_string(),
+                    to: dead.letter.to_agent_id.to_string(),
+                    kind: dead.letter.kind().wire().to_owned(),
+                    task: dead.letter.payload.task_id().map(ToString::to_string),
+                    why: format!("{}: {}", dead.reason, dead.message),
+                    at: dead.at,
+                }));
+            }
+            Ok(lines)
+        })
+        .await?;
+    lines.sort_by_key(|line| std::cmp::Reverse(line.at));
+    lines.truncate(MOST_LETTERS);
+    Ok(lines)
 }
 
 fn check(subject: String, is_well: Option<bool>, what: String) -> HealthCheck {

@@ -79,6 +79,11 @@ impl ConsoleScope {
         Ok(Self { agents, spans, by: by.clone(), proof: proof_of(request), flag })
     }
 
+    /// What a command in a terminal needs to find the same, such as ` --url http://127.0.0.1:8100`; empty if nothing.
+    pub(super) fn flag(&self) -> &str {
+        &self.flag
+    }
+
     /// Whether a credential proves the viewer, who may then do something.
     pub(super) fn is_signed_in(&self) -> bool {
         self.proof == SenderProof::Credential

@@ -88,6 +88,8 @@ enum ChangeKind {
     Tasks,
     /// The task of the page.
     Task,
+    /// What tasks of the viewer produce.
+    Pieces,
     Agents,
     Signals,
     /// The entries of the space of the page.
@@ -100,7 +102,7 @@ impl ChangeKind {
     fn word(self) -> &'static str {
         match self {
             Self::Tasks => "tasks",
-            Self::Task => "task",
+            Self::Task | Self::Pieces => "task",
             Self::Agents => "agents",
             Self::Signals => "signals",
             Self::Entries => "entries",
@@ -126,7 +128,12 @@ impl PageWatch {
     async fn next(&mut self, scope: &ConsoleScope) -> Result<ChangeKind, Problem> {
         loop {
             let records = self.watch.next().await.map_err(Problem::from)?;
-            if self.kind != ChangeKind::Tasks || records.iter().any(|record| self.is_seen(scope, record)) {
+            let is_seen = |record: &Record| match self.kind {
+                ChangeKind::Tasks => self.is_seen(scope, record),
+                ChangeKind::Pieces => keys::owner_of_chunk(&record.key) == Some(scope.by.to_string()),
+                _ => true,
+            };
+            if records.iter().any(is_seen) {
                 return Ok(self.kind);
             }
         }
@@ -233,6 +240,16 @@ impl PageChanges {
         for local in &scope.agents {
             let all = Filter::Below(Key::new(&[local.id.as_str(), "task"]));
             watches.push(PageWatch::new(ChangeKind::Tasks, local, all)?);
+        }
+        // The answer of a chat comes in pieces.
+        if at.view == ViewName::Chat
+            && let Ok(local) = scope.agent(&at.agent)
+        {
+            watches.push(PageWatch::new(
+                ChangeKind::Pieces,
+                local,
+                Filter::Below(keys::chunks_of_all(&local.id)),
+            )?);
         }
         // The page of a task that the viewer may not see says so; nothing of it changes.
         let of_task = [ViewName::Task, ViewName::Session].contains(&at.view);

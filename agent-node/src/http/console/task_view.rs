@@ -1,6 +1,10 @@
 //! What the page of a task shows.
 
-use super::scope::ConsoleScope;
+use super::{
+    scope::ConsoleScope,
+    task_commands,
+    task_history::{self, TaskHistory, WantedHistory},
+};
 use crate::{
     http::{
         node_state::{HostedAgent, NodeState},
@@ -10,8 +14,7 @@ use crate::{
         },
     },
     tasks::{
-        self, ShownEvent,
-        follower::TaskFollower,
+        self, model_talk,
         search::{self, TaskCriteria},
     },
     telemetry::{capture::Capture, names as n, span::Span},
@@ -20,30 +23,23 @@ use console::{
     location::ConsoleLocation,
     timeline::{QUEUED, TimelineSpan},
     views::{
-        task::{TaskData, TaskEventLine, model_calls::ModelCall},
+        task::{TaskData, model_calls::ModelCall},
         task_line::TaskLine,
     },
 };
 use engine::records::TaskRow;
-use patterns::{contract_net::record::AwardRecord, session};
+use patterns::contract_net::record::AwardRecord;
 use protocol::{
-    a2a::event::StreamResponse,
-    artifact::{Part, PartContent},
-    principal::Principal,
     problem::Problem,
     task::{Task, TaskState},
     time::WallTime,
 };
 use serde_json::Value;
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 use store::Revision;
 
-/// The most events of a page, the newest.
-const MAX_EVENTS: usize = 300;
 /// The most tasks of each agent among which parts of a task are looked for.
 const MAX_PARTS: usize = 200;
-/// How long a journal that goes on may be silent before it counts as read.
-const CAUGHT_UP: Duration = Duration::from_millis(25);
 
 /// The data of the page.
 pub(super) async fn data(
@@ -53,21 +49,35 @@ pub(super) async fn data(
 ) -> Result<TaskData, Problem> {
     let (local, row) = scope.task(&at.agent, &at.id)?;
     let shown = tasks::with_artifacts(local.store.as_ref(), &local.id, row.clone(), Revision::MAX);
-    let task = shown.map_err(Problem::from)?.task;
+    let mut task = shown.map_err(Problem::from)?.task;
+    local.shown_files().show_artifacts(&mut task.artifacts).await;
     let conversation = row.task.conversation.clone();
     let capture = content(scope, node, &row.task);
     let TracePart { spans, missing } = collect_with(node, local, conversation, MAX_DEPTH, capture).await?;
-    let (events, parts) = (events(scope, local, &row).await?, parts(scope, &row.task).await?);
+    let TaskHistory { events, talk, mut waits } = history(scope, node, local, &row, at).await?;
+    let parts = parts(scope, &row.task).await?;
+    let award = award(scope, node, local, &row)?;
     let own = (local.id.to_string(), task.spec.task_id.to_string(), task.status.state);
     let known = parts.iter().map(|part| (part.agent.clone(), part.id.clone(), part.state)).chain([own]);
     let submitted = known.filter(|(.., state)| *state == TaskState::Submitted);
     let submitted = submitted.map(|(agent, task, _)| (agent, task)).collect();
+    let calls = calls(&spans);
+    let mut spans = mark_queued(spans.into_iter().map(timeline_span).collect(), &submitted);
+    let of_task = |span: &&TimelineSpan| {
+        let task_of_span = span.attributes.get(n::MESH_TASK).and_then(Value::as_str);
+        span.agent == local.id.as_str() && span.kind == "conversation" && task_of_span == Some(&at.id)
+    };
+    let above = spans.iter().find(of_task).map(|span| span.id.clone());
+    waits.iter_mut().for_each(|wait| wait.parent.clone_from(&above));
+    spans.extend(waits);
     Ok(TaskData {
         agent: local.id.to_string(),
         has_ended: row.ended_at.is_some(),
-        award: award(scope, node, local, &row)?,
-        calls: calls(&spans),
-        spans: mark_queued(spans.into_iter().map(timeline_span).collect(), &submitted),
+        commands: task_commands::of_task(scope, node, local, &task.spec, award.is_some()),
+        award,
+        talk: (talk.omitted, talk.lines),
+        calls,
+        spans,
         missing: missing.into_iter().map(|part| (part.agent, part.why)).collect(),
         events,
         parts,
@@ -75,11 +85,28 @@ pub(super) async fn data(
     })
 }
 
+/// What the journal of the task says.
+async fn history(
+    scope: &ConsoleScope,
+    node: &NodeState,
+    local: &HostedAgent,
+    row: &TaskRow,
+    at: &ConsoleLocation,
+) -> Result<TaskHistory, Problem> {
+    let wanted = WantedHistory {
+        at: at.clone(),
+        shows_activity: tasks::activity::is_shown(&row.task, &scope.by),
+        talk: model_talk::is_shown(&row.task, &scope.by, scope.proof)
+            .then(|| node.telemetry.capture().in_full()),
+    };
+    let (local, task) = (local.clone(), row.task.clone());
+    scope.read(move |_| task_history::read(local.store.as_ref(), &local.id, &task, &wanted)).await
+}
+
 /// What of the content of the work is shown: all to the person of the mesh, and nothing to others, since a prompt may hold what
 /// only the agent may read. Of a sealed stage nothing is shown to anybody.
 fn content(scope: &ConsoleScope, node: &NodeState, task: &Task) -> Capture {
-    let is_person = scope.by == Principal::local_user() && scope.is_signed_in();
-    match is_person && !session::seat::is_sealed(&task.spec) {
+    match model_talk::is_shown(task, &scope.by, scope.proof) {
         true => node.telemetry.capture().in_full(),
         false => Capture::default(),
     }
@@ -177,83 +204,6 @@ fn call(span: &Span) -> Option<(WallTime, ModelCall)> {
         output: text(n::LANGFUSE_OUTPUT),
     };
     Some((span.start, call))
-}
-
-/// What has happened in the task, the oldest first.
-async fn events(
-    scope: &ConsoleScope,
-    local: &HostedAgent,
-    row: &TaskRow,
-) -> Result<Vec<TaskEventLine>, Problem> {
-    let shows_activity = tasks::activity::is_shown(&row.task, &scope.by);
-    let follower = TaskFollower::after(local.store.clone(), local.id.clone(), row.clone(), (0, 0));
-    let mut follower = follower.map_err(Problem::from)?;
-    let mut lines: Vec<TaskEventLine> = Vec::new();
-    loop {
-        let page = match shows_activity {
-            true => tokio::time::timeout(CAUGHT_UP, follower.next_shown()).await,
-            false => {
-                let page = tokio::time::timeout(CAUGHT_UP, follower.next()).await;
-                page.map(|page| {
-                    page.map(|events| {
-                        events.into_iter().map(|event| event.map(ShownEvent::Response)).collect()
-                    })
-                })
-            }
-        };
-        let Ok(page) = page else { break };
-        let page: Vec<_> = page.map_err(Problem::from)?;
-        if page.is_empty() {
-            break;
-        }
-        for line in page.into_iter().filter_map(|event| event_line(event.data, row.task.changed_at)) {
-            // The pieces of an artifact that is written are one event.
-            if lines.last().is_none_or(|last| (&last.what, &last.text) != (&line.what, &line.text)) {
-                lines.push(line);
-            }
-        }
-        let old = lines.len().saturating_sub(MAX_EVENTS);
-        lines.drain(..old);
-    }
-    Ok(lines)
-}
-
-fn event_line(event: ShownEvent, changed: WallTime) -> Option<TaskEventLine> {
-    match event {
-        ShownEvent::Response(StreamResponse::StatusUpdate(update)) => Some(TaskEventLine {
-            at: update.status.timestamp.unwrap_or(changed),
-            what: console::state_mark::words(update.status.state).to_owned(),
-            text: update.status.message.map(|message| texts(&message.parts)).unwrap_or_default(),
-        }),
-        ShownEvent::Response(StreamResponse::ArtifactUpdate(update)) => {
-            let artifact = update.artifact;
-            let text = artifact.name.unwrap_or(artifact.artifact_id);
-            Some(TaskEventLine { at: changed, what: "artifact".to_owned(), text })
-        }
-        ShownEvent::Response(StreamResponse::Message(message)) => {
-            Some(TaskEventLine { at: changed, what: "answer".to_owned(), text: texts(&message.parts) })
-        }
-        ShownEvent::Response(StreamResponse::Task(_)) => None,
-        ShownEvent::Activity(activity) => {
-            let activity = serde_json::to_value(activity).ok()?;
-            let part = |name: &str| activity[name].as_str().unwrap_or_default().to_owned();
-            let parts = ["to", "by", "name", "state", "text"].map(part);
-            let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ");
-            Some(TaskEventLine {
-                at: WallTime::parse(&part("timestamp")).unwrap_or(changed),
-                what: part("kind"),
-                text,
-            })
-        }
-    }
-}
-
-fn texts(parts: &[Part]) -> String {
-    let texts = parts.iter().filter_map(|part| match &part.content {
-        PartContent::Text(text) => Some(text.as_str()),
-        PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The tasks of the agents of the page that are parts of `task`.

@@ -83,7 +83,7 @@ pub(super) async fn get(
             Some(preview) => bulk::preview(&viewer, &at, &preview),
             None => bulk::progress(&viewer, &at, &task_verb::run(&scope, &node, &at)?.borrow()),
         },
-        ViewName::Task => task::view(&viewer, &task_view::data(&scope, &node, &at).await?),
+        ViewName::Task => task::view(&viewer, &at, &task_view::data(&scope, &node, &at).await?),
         ViewName::Sessions => {
             let wanted = ConsoleLocation { capability: CAPABILITY.to_owned(), ..at.clone() };
             let page = scope.read(move |scope| task_list::page(scope, &wanted, task_list::PAGE)).await?;

@@ -70,6 +70,7 @@ impl BodyRules {
             (false, Some(spool)) => {
                 Self { limit: limits.max_a2a_body_bytes, spool: Some(spool.clone()), ..rules }
             }
+            (false, None) if console_access::takes_files(request) => rules.of(limits.max_a2a_body_bytes),
             (false, None) => rules,
         };
         if rules.has_body && !is_artifact && !is_a2a(request) {
@@ -78,8 +79,10 @@ impl BodyRules {
                 return Err(unsupported("Content-Type must be there, once"));
             };
             let is_lines = || is_peer_lines(request) && LINES.iter().any(|lines| is_type(given, lines));
-            let is_form =
-                || console_access::takes_form(request) && is_type(given, "application/x-www-form-urlencoded");
+            let is_form = || {
+                console_access::takes_form(request) && is_type(given, "application/x-www-form-urlencoded")
+                    || console_access::takes_files(request) && is_type(given, "multipart/form-data")
+            };
             if !is_type(given, "application/json") && !is_lines() && !is_form() {
                 return Err(unsupported("Content-Type must be application/json"));
             }

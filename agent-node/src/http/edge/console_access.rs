@@ -34,6 +34,11 @@ pub(super) fn takes_form(request: &ServiceRequest) -> bool {
     *request.method() == Method::POST && is_console(request.path())
 }
 
+/// Whether the body of the request may be a form with files, which may be as large as a request of A2A.
+pub(super) fn takes_files(request: &ServiceRequest) -> bool {
+    *request.method() == Method::POST && [console_paths::SEND, console_paths::SAY].contains(&request.path())
+}
+
 /// Whether `origin` is that of the page that `host` serves.
 pub(super) fn is_own_origin(origin: &HeaderValue, host: &str) -> bool {
     let named = origin

@@ -114,6 +114,10 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
                 .answers(200, &[])
         }
         ("GET", "/a2a/tasks/{id}/award") => of("Shows the result of every candidate.").answers(200, &[]),
+        ("GET", "/a2a/tasks/{id}/model") => {
+            of("Shows what was said between the agent and its model, to the person of the mesh.")
+                .answers(200, &["agentId", "taskId", "lines"])
+        }
         ("GET", "/a2a/tasks/{id}/trace") => of("Shows the trace over all agents.").answers(200, &[]),
         ("POST", "/a2a/tasks/{id}/directives") => of("Steers a session.")
             .takes(json!({ "type": "object", "required": ["verb"], "properties": {

@@ -18,11 +18,11 @@ use protocol::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use store::{Error, Filter, Key, ListPosition, ListQuery};
+use store::{Error, Filter, Key, ListOrder, ListPosition, ListQuery};
 use transport::refusal::Refusal;
 
 /// Fails unless `by` is the operator, the user of this machine.
-fn check_operator(by: &Principal) -> Result<(), Problem> {
+pub(in crate::http) fn check_operator(by: &Principal) -> Result<(), Problem> {
     if *by == Principal::local_user() {
         return Ok(());
     }
@@ -123,22 +123,44 @@ pub async fn list(
     let page = ListQuery { after, ..ListQuery::oldest(lists::by_age(&local.id, "dead")) };
     let proof = proof_of(&request);
     let listed = web::block(move || {
-        let store = local.store.as_ref();
-        let (keys, mut letters) = (store.list(&page, limit)?, Vec::new());
-        let last = keys.last().filter(|_| keys.len() == limit).map(|last| last.position);
-        for listed in &keys {
-            if let Some(record) = store.latest(&listed.key)? {
-                let dead: DeadLetter = content::decode(&local.id, store, &record.value)?;
-                if is_shown(&local, &dead, proof)? {
-                    letters.push(summary(&local, &dead));
-                }
-            }
-        }
-        let next = last.map(|ListPosition { at, record }| format!("{at}-{record}"));
+        let (letters, next) = page_of(&local, &page, limit, proof)?;
+        let letters: Vec<_> = letters.iter().map(|dead| summary(&local, dead)).collect();
         Ok::<_, Error>(json!({ "agentId": local.id, "deadLetters": letters, "next": next }))
     });
     let body = listed.await.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
     Ok(HttpResponse::Ok().json(body.map_err(Problem::from)?))
+}
+
+/// Those of `page` that may be shown, at most `limit`, and where the rest begins.
+fn page_of(
+    local: &HostedAgent,
+    page: &ListQuery,
+    limit: usize,
+    proof: SenderProof,
+) -> Result<(Vec<DeadLetter>, Option<String>), Error> {
+    let store = local.store.as_ref();
+    let (keys, mut letters) = (store.list(page, limit)?, Vec::new());
+    let last = keys.last().filter(|_| keys.len() == limit).map(|last| last.position);
+    for listed in &keys {
+        if let Some(record) = store.latest(&listed.key)? {
+            let dead: DeadLetter = content::decode(&local.id, store, &record.value)?;
+            if is_shown(local, &dead, proof)? {
+                letters.push(dead);
+            }
+        }
+    }
+    Ok((letters, last.map(|ListPosition { at, record }| format!("{at}-{record}"))))
+}
+
+/// The newest dead letters of an agent that may be shown to who has proven itself so.
+pub(in crate::http) fn newest(
+    local: &HostedAgent,
+    limit: usize,
+    proof: SenderProof,
+) -> Result<Vec<DeadLetter>, Error> {
+    let order = ListOrder::NewestFirst;
+    let newest = ListQuery { order, ..ListQuery::oldest(lists::by_age(&local.id, "dead")) };
+    Ok(page_of(local, &newest, limit, proof)?.0)
 }
 
 /// Returns one dead letter with its content.

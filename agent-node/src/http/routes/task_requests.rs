@@ -56,6 +56,15 @@ pub(in crate::http) async fn send_again(
     to: &AgentId,
     spec: &TaskSpec,
 ) -> Result<(String, HttpResponse), Refusal> {
+    let mut message = json!({ "threadId": spec.task_id });
+    if let Some(space) = &spec.space {
+        message["spaceId"] = json!(space);
+    }
+    send(request, node, by, to, (message, payload_of(spec))).await
+}
+
+/// The payload of a message that asks for what `spec` asks for, without an id.
+pub(in crate::http) fn payload_of(spec: &TaskSpec) -> Value {
     let mut payload = json!({ "description": spec.description });
     let members = [
         ("capability", spec.capability.as_ref().map(|capability| json!(capability))),
@@ -70,9 +79,5 @@ pub(in crate::http) async fn send_again(
             payload[name] = value;
         }
     }
-    let mut message = json!({ "threadId": spec.task_id });
-    if let Some(space) = &spec.space {
-        message["spaceId"] = json!(space);
-    }
-    send(request, node, by, to, (message, payload)).await
+    payload
 }

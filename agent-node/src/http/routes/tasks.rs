@@ -9,6 +9,7 @@ use crate::{
     },
     tasks::{
         self,
+        model_talk::{self, ModelTalk},
         search::{self, TaskSearch},
     },
 };
@@ -183,6 +184,29 @@ pub async fn award(
         }
     }
     Err(award_not_here(&node, &local.id, &task, owner).into())
+}
+
+/// Returns what was said between the agent of the task and its model. For the person of the mesh alone.
+pub async fn model(
+    request: HttpRequest,
+    node: web::Data<NodeState>,
+    by: web::ReqData<Principal>,
+    path: web::Path<String>,
+) -> Result<HttpResponse, Refusal> {
+    let task: TaskId = id(&path)?;
+    let (local, row) = find(&request, &node, &task, &by)?;
+    if !model_talk::is_shown(&row.task, &by, proof_of(&request)) {
+        let why = "what is said to a model is shown to the person of the mesh (`mesh token`), of a sealed stage to nobody";
+        return Err(Problem::new(Reason::Forbidden, why).into());
+    }
+    let (local, capture) = (local.clone(), node.telemetry.capture().in_full());
+    let id = local.id.clone();
+    let talk =
+        web::block(move || model_talk::read(local.store.as_ref(), &local.id, &row.task, &capture)).await;
+    let talk = talk.map_err(|error| Problem::new(Reason::Overloaded, error.to_string()))?;
+    let ModelTalk { omitted, lines } = talk.map_err(Problem::from)?;
+    let answer = json!({ "agentId": id, "taskId": task, "omitted": omitted, "lines": lines });
+    Ok(HttpResponse::Ok().json(answer))
 }
 
 /// Refuses what is not a person's: without its token or a caller's credential anything on the machine could ask.

@@ -58,20 +58,26 @@ fn line(call: &ModelCall) -> Markup {
                 @if let Some(cost) = call.cost { span.small.muted { "cost " (format!("{cost:.4}")) } }
                 @if let Some(why) = &call.failed { (mark(StateTone::Bad, "failed")) span.small.muted { (VisibleText(why)) } }
             }
-            (text("What went in", call, call.input.as_ref()))
-            (text("What came out", call, call.output.as_ref()))
+            @if call.input.is_some() || call.output.is_some() {
+                details data-key={ "sides-" (call.id) } {
+                    summary { "What went in and what came out" }
+                    div.sides {
+                        (side("In", call.input.as_ref()))
+                        (side("Out", call.output.as_ref()))
+                    }
+                }
+            }
         }
     }
 }
 
-fn text(label: &str, call: &ModelCall, value: Option<&Value>) -> Markup {
-    let Some(value) = value else { return html! {} };
+fn side(label: &str, value: Option<&Value>) -> Markup {
     html! {
-        details data-key={ (label) (call.id) } {
-            summary { (label) }
+        div {
             @match value {
-                Value::String(text) => (json_view::text_block(label, text)),
-                other => (json_view::block(label, other)),
+                None => span.small.muted { (label) ": nothing yet" },
+                Some(Value::String(text)) => (json_view::copied_text(label, text)),
+                Some(other) => (json_view::copied(label, other)),
             }
         }
     }
