@@ -312,7 +312,7 @@ async fn a_watch_starts_with_a_snapshot_then_changes_and_a_new_snapshot_after_a_
     let RegistryEvent::Change(entry) = watch.next().await.unwrap() else { panic!("no change") };
     assert_eq!((entry.id().as_str(), entry.state), ("b", Presence::Alive));
     for running in 1..=9 {
-        let heartbeat = Heartbeat { incarnation: 1, running, accepting: running < 9 };
+        let heartbeat = Heartbeat::new(1, running, running < 9);
         rig.registry.heartbeat(&agent("a"), heartbeat).await.unwrap();
     }
     let RegistryEvent::Snapshot(all) = watch.next().await.unwrap() else { panic!("a gap was hidden") };
