@@ -3,6 +3,7 @@
 
 pub mod agent_access;
 pub mod bidding;
+pub mod brain_tools;
 mod excerpt;
 pub mod json_lines;
 pub mod matching;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use std::{future::Future, path::PathBuf, pin::Pin, time::Duration};
 
 use bidding::{BidFuture, BidRequest};
+use brain_tools::BrainTools;
 use matching::{MatchFuture, MatchQuestion};
 pub use turn_handle::{CallUnderWay, TurnHandle, TurnReport, TurnStopped};
 pub use wire::prompt::PeerSummary;
@@ -74,6 +76,11 @@ pub trait Brain: Send + Sync {
     /// Says who does which part of a request. Its reports may be `usage`. `None` if it can't: words decide then.
     fn match_parts(&self, _question: MatchQuestion, _turn: TurnHandle) -> Option<MatchFuture> {
         None
+    }
+
+    /// What it can call, as far as the node knows.
+    fn tools(&self) -> BrainTools {
+        BrainTools::default()
     }
 
     /// Whether it can't say what its models use: they are elsewhere.

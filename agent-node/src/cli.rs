@@ -52,6 +52,7 @@ mod task_filter_args;
 mod task_tree;
 mod tasks;
 mod token;
+mod tools;
 mod top;
 mod trace;
 mod unknown_variables;
@@ -189,6 +190,8 @@ enum ClientVerb {
     Login(login::LoginArgs),
     /// Forget the login at a tool server.
     Logout(login::LogoutArgs),
+    /// Show the tool servers of agents and whether they can be called, and the tools of an agent.
+    Tools(tools::ToolsArgs),
     /// Follow the blackboard.
     #[command(subcommand)]
     Board(board::BoardVerb),
@@ -285,6 +288,7 @@ async fn run(common: &CommonArgs, verb: ClientVerb) -> Result<(), CliError> {
         ClientVerb::Answer(answer) => people::answer(common, answer).await,
         ClientVerb::Login(args) => login::login(common, args).await,
         ClientVerb::Logout(args) => login::logout(common, args).await,
+        ClientVerb::Tools(args) => tools::tools(common, args).await,
         ClientVerb::Board(board::BoardVerb::Tail(tail)) => board::tail(common, tail).await,
         ClientVerb::Brief(args) => brief::brief(common, args).await,
         ClientVerb::Vault(args) => vault::vault(common, args).await,

@@ -33,6 +33,7 @@ pub mod peers;
 pub mod private_dir;
 pub mod public_url;
 pub mod schedules;
+pub mod sent_messages;
 pub mod services;
 pub mod shared_cell;
 mod shell_quote;

@@ -258,6 +258,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
             board: board_for(&spec.id),
             limits: limits.clone(),
             telemetry: setup.telemetry.clone(),
+            sent: status.sent.clone(),
             store: store.clone(),
             clock,
         };
@@ -299,6 +300,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let actor = arbiters.start(parts);
         spawn_sweep_timer(&actor, &limits, (store.clone(), spec.id.clone()));
         status.set_waits_for(spec.waits_for());
+        status.set_brain(spec.brain.clone());
         if let Some(digest) = setup.keys.peer_token(&spec.id)?.filter(|_| spec.peer.is_some()) {
             setup.tokens.set_peer(digest, spec.id.clone());
         }
@@ -334,7 +336,8 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         let (id, key) = (spec.id.clone(), SharedCell::new(key));
         let registration = registry.clone().map(|registry| {
             let card_signer = CardSigner { key: key.clone(), facade: facade.clone() };
-            RegistrationTask::spawn(registry, card.clone(), status.clone(), own_keys.clone(), card_signer)
+            let status = (status.clone(), clock);
+            RegistrationTask::spawn(registry, card.clone(), status, own_keys.clone(), card_signer)
         });
         let wake = registration.as_ref().map(RegistrationTask::wake_signal);
         registrations.extend(registration);

@@ -7,7 +7,9 @@ pub(crate) mod retry_after;
 pub(crate) mod sse_parser;
 pub mod webhooks;
 
-use crate::{clock::NodeClock, inbox::LocalAgents, peers::Peers, telemetry::Telemetry};
+use crate::{
+    clock::NodeClock, inbox::LocalAgents, peers::Peers, sent_messages::SentMessages, telemetry::Telemetry,
+};
 use blackboard::client::Blackboard;
 use protocol::limits::Limits;
 use std::{sync::Arc, time::Duration};
@@ -26,6 +28,8 @@ pub struct Transports {
     pub limits: Arc<Limits>,
     /// The counters of attempts.
     pub telemetry: Telemetry,
+    /// What has reached other agents.
+    pub sent: Arc<SentMessages>,
     /// The agent's own store.
     pub store: SharedStore,
     pub clock: NodeClock,

@@ -22,6 +22,8 @@ pub const PEER: &str = "/a2a/peer";
 pub const LOGINS: &str = "/a2a/logins";
 /// Where the browser of a person who logs in at a tool server is sent back to.
 pub const LOGIN_CALLBACK: &str = "/a2a/logins/callback";
+/// What the brain of the agent can call, and the state of its tool servers.
+pub const TOOLS: &str = "/a2a/tools";
 /// Artifacts by digest.
 pub const ARTIFACTS: &str = "/a2a/artifacts";
 /// Messages that were given up: `{id}`, `{id}/redrive`.

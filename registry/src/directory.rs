@@ -19,7 +19,7 @@ pub use expiry::SweepOutcome;
 
 use crate::{
     config::Config,
-    entry::{Heartbeat, Presence},
+    entry::{Heartbeat, Presence, SentCounts, busiest},
 };
 use capability_index::CapabilityIndex;
 use expiry::ExpiryState;
@@ -41,13 +41,15 @@ struct Liveness {
     is_suspect: bool,
     running: u32,
     accepting: bool,
+    sent: SentCounts,
     /// Whether its lease was extended because the registry stood still, and it was not heard since.
     is_extended: bool,
 }
 
 impl Liveness {
     fn new(now: NodeTime) -> Self {
-        Self { last_seen: now, is_suspect: false, running: 0, accepting: true, is_extended: false }
+        let sent = SentCounts::new();
+        Self { last_seen: now, is_suspect: false, running: 0, accepting: true, sent, is_extended: false }
     }
 }
 
@@ -155,7 +157,7 @@ impl AgentDirectory {
         })
     }
 
-    /// Renews a lease. Returns whether the agent's entry changed apart from the time.
+    /// Renews a lease. Returns whether the agent's entry changed apart from the time and the counts of its messages.
     pub fn heartbeat(
         &mut self,
         id: &AgentId,
@@ -168,8 +170,9 @@ impl AgentDirectory {
         }
         let Some(TrackedAgent { liveness, .. }) = self.agents.get_mut(id) else { return Ok(false) };
         let before = (liveness.is_suspect, liveness.running, liveness.accepting);
-        let Heartbeat { running, accepting, .. } = beat;
-        *liveness = Liveness { running, accepting, ..Liveness::new(liveness.last_seen.max(now)) };
+        let Heartbeat { running, accepting, sent, .. } = beat;
+        let sent = busiest(sent);
+        *liveness = Liveness { running, accepting, sent, ..Liveness::new(liveness.last_seen.max(now)) };
         Ok(before != (false, running, accepting))
     }
 
@@ -225,7 +228,9 @@ impl AgentDirectory {
                     is_extended: false,
                     ..agent.liveness.clone()
                 },
-                Some(agent) if row.exit.is_some() => Liveness { running: 0, ..agent.liveness.clone() },
+                Some(agent) if row.exit.is_some() => {
+                    Liveness { running: 0, sent: SentCounts::new(), ..agent.liveness.clone() }
+                }
                 Some(_) | None => Liveness::new(now),
             };
             changed.push(row.card.agent_id.clone());

@@ -4,11 +4,26 @@ use protocol::{
     card::Card,
     identity::KeyCertificate,
     ids::{AgentId, Capability},
+    principal::{Principal, SenderProof},
     routes,
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
-use transport::operation::{Operation, OperationInfo};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use transport::operation::{Caller, Operation, OperationInfo};
+
+/// How many messages an agent has delivered to each other agent in the last minute.
+pub type SentCounts = BTreeMap<AgentId, u32>;
+
+/// The most agents of which an agent tells how many messages it has sent them.
+pub const MAX_SENT: usize = 32;
+
+/// The [`MAX_SENT`] largest of `counts`.
+pub fn busiest(counts: SentCounts) -> SentCounts {
+    let mut counts: Vec<_> = counts.into_iter().filter(|(_, messages)| *messages > 0).collect();
+    counts.sort_by_key(|(_, messages)| Reverse(*messages));
+    counts.truncate(MAX_SENT);
+    counts.into_iter().collect()
+}
 
 /// The membership state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -68,6 +83,10 @@ pub struct AgentEntry {
     pub running: u32,
     /// Whether it accepts more work, from its last heartbeat.
     pub accepting: bool,
+    /// How many messages it has sent in the last minute to each of the agents it talks with most, from its last heartbeat. Told to the
+    /// person and to services of the mesh: counts tell of sealed stages. A watch does not have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sent: SentCounts,
     /// Milliseconds since its last heartbeat; a restarted registry counts from its start.
     pub last_seen_ms: u64,
     /// Its key, as the registry certifies it; `None` after a reset.
@@ -79,6 +98,23 @@ impl AgentEntry {
     /// The agent's id.
     pub fn id(&self) -> &AgentId {
         &self.card.agent_id
+    }
+
+    /// The same as `by` may see it.
+    pub(crate) fn shown_to(self, by: &Caller) -> Self {
+        let is_told = match &by.principal {
+            Principal::Service(_) => true,
+            Principal::User(_) => {
+                by.principal == Principal::local_user() && by.proof == SenderProof::Credential
+            }
+            Principal::Agent(_) | Principal::Brain(_) => false,
+        };
+        if is_told { self } else { self.without_sent() }
+    }
+
+    /// The same as a watch has it.
+    pub(crate) fn without_sent(self) -> Self {
+        Self { sent: SentCounts::new(), ..self }
     }
 }
 
@@ -163,7 +199,7 @@ pub struct LeaseGrant {
 }
 
 /// A heartbeat: the agent is alive; its load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     /// The incarnation of the sender.
@@ -174,6 +210,16 @@ pub struct Heartbeat {
     /// Whether it accepts more work.
     #[serde(default = "default_accepting")]
     pub accepting: bool,
+    /// How many messages it has sent in the last minute, by recipient. The registry keeps the [`MAX_SENT`] largest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sent: SentCounts,
+}
+
+impl Heartbeat {
+    /// One of an agent that has sent nothing.
+    pub fn new(incarnation: u64, running: u32, accepting: bool) -> Self {
+        Self { incarnation, running, accepting, sent: SentCounts::new() }
+    }
 }
 
 fn default_accepting() -> bool {

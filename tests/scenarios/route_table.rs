@@ -339,6 +339,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/a2a/tasks/{id}/model", "44343a111111"),
     ("GET", "/a2a/tasks/{id}/events", "44a43a111111"),
     ("GET", "/a2a/tasks/{id}/trace", "44a43a111111"),
+    ("GET", "/a2a/tools", "33333a111111"),
     ("GET", "/a2a/traces/{trace}/reactions", "aaaa3a111111"),
     ("GET", "/a2a/v1/extendedAgentCard", "aa1a31111111"),
     ("GET", "/a2a/v1/tasks", "aaaa3a111111"),

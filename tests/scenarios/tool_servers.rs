@@ -7,6 +7,7 @@ use crate::harness::{
     state, stream,
 };
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 /// A tool server on standard input and output. Its first argument says what is wrong with it; it writes what it is sent into the
@@ -218,6 +219,37 @@ async fn a_denied_tool_is_not_shown_and_a_call_of_it_is_refused() {
     assert!(answer.contains("time was not called") && answer.contains("denies it"), "{task:#}");
     assert_eq!(tried.count("tools/call"), 0);
     assert!(tried.stub.requests().iter().all(|request| request.tools.iter().all(|name| name != "time")));
+}
+
+#[tokio::test]
+async fn the_person_sees_the_state_of_tool_servers_and_none_is_started_for_that() {
+    for (mode, state, why) in [("bad", "connected", ""), ("same", "failed", "has the same cursor twice")] {
+        let tried = tried(mode, ", name: clock, deny: ['drop_*']").await;
+        let url = format!("{}/a2a/tools", tried.node.agent("thinker-01").url);
+        let server =
+            async || tried.node.call_as_person(Method::GET, &url, None).await.body["servers"][0].clone();
+        let before = server().await;
+        assert_eq!(
+            (&before["state"], &before["kind"]),
+            (&json!("not-started"), &json!("command")),
+            "{before}"
+        );
+        assert_eq!(tried.count("start"), 0, "nothing is started for the list");
+        tried.ask().await;
+        let after = server().await;
+        assert_eq!(after["state"], state, "{after}");
+        assert!(after["why"].as_str().unwrap_or_default().contains(why), "{after}");
+        let (code, told, errors) = tried.node.as_person(&["tools", "thinker-01"]).await;
+        assert_eq!(code, 0, "{errors}");
+        assert!(told.contains("clock") && told.contains(state) && told.contains("delegate"), "{told}");
+        let (_, found, _) = tried.node.as_person(&["doctor"]).await;
+        assert_eq!(found.contains("its tool server clock has failed"), mode == "same", "{found}");
+        if mode == "bad" {
+            let tool = json!({ "name": "time", "description": "", "permission": "allowed" });
+            assert_eq!(after["tools"], json!([tool]), "{after}");
+            assert!(after["lastUsed"].is_string() && after["leftOut"][0]["name"] == "broken", "{after}");
+        }
+    }
 }
 
 /// Servers at a URL: `/plain` knows `initialize` only and says so without JSON, `/busy` takes no calls, `/sse` is of 2024.

@@ -1,17 +1,18 @@
 //! The status of an agent that other threads read without a message to its actor.
 
+use crate::{brain::Brain, sent_messages::SentMessages};
 use engine::Agent;
 use protocol::ids::ConversationId;
 use std::{
     collections::BTreeMap,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
 
 /// The status of an agent, shared between threads.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct AgentStatus {
     running: AtomicU32,
     unfinished: AtomicU32,
@@ -20,6 +21,9 @@ pub struct AgentStatus {
     parked: Mutex<BTreeMap<ConversationId, String>>,
     waits_for: Mutex<Option<String>>,
     failed: Mutex<Option<String>>,
+    brain: Mutex<Option<Arc<dyn Brain>>>,
+    /// What it has sent to other agents.
+    pub sent: Arc<SentMessages>,
 }
 
 impl AgentStatus {
@@ -80,6 +84,16 @@ impl AgentStatus {
     /// Sets or clears the reason why it can't take work yet.
     pub fn set_waits_for(&self, why: Option<String>) {
         *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    /// The brain that its turns go to.
+    pub fn brain(&self) -> Option<Arc<dyn Brain>> {
+        self.brain.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets the brain that its turns go to.
+    pub fn set_brain(&self, brain: Arc<dyn Brain>) {
+        *self.brain.lock().unwrap_or_else(PoisonError::into_inner) = Some(brain);
     }
 
     /// Counts an acknowledgement whose caller had timed out.

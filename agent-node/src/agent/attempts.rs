@@ -67,6 +67,10 @@ async fn deliver(
             return Err(Problem::new(Reason::AgentNotFound, format!("no agent {} is known", delivery.to)));
         }
     };
+    if delivery.to != *me {
+        let delivered = results.iter().filter(|result| result.is_ok()).count();
+        transports.sent.count(&delivery.to, delivered, transports.clock.node());
+    }
     Ok(AttemptResult::Delivered(results))
 }
 

@@ -43,6 +43,7 @@ mod transcript;
 use super::{
     Brain, BrainError, TurnFuture, TurnHandle, TurnRequest,
     bidding::{BidFuture, BidRequest},
+    brain_tools::BrainTools,
     exec::BrainRights,
     matching::{MatchFuture, MatchQuestion},
 };
@@ -589,6 +590,11 @@ impl Brain for LlmBrain {
     fn bid(&self, request: BidRequest, turn: TurnHandle) -> BidFuture {
         let this = self.clone();
         Box::pin(async move { this.terms_for(request, turn).await })
+    }
+
+    fn tools(&self) -> BrainTools {
+        let servers = self.servers.iter().map(|server| server.report());
+        BrainTools { servers: servers.collect(), built_in: mesh_tools::all() }
     }
 
     fn name(&self) -> &'static str {

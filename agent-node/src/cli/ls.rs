@@ -11,12 +11,16 @@ use comfy_table::Cell;
 use protocol::{ids::AgentId, routes};
 use registry::entry::{AgentEntry, Presence};
 use serde_json::json;
+use std::cmp::Reverse;
 
 #[derive(Debug, Args)]
 pub(super) struct LsArgs {
     /// Only agents with this capability, as a skill or a tag of one.
     #[arg(long, value_name = "NAME")]
     capability: Option<String>,
+    /// How many messages agents have sent each other in the last minute.
+    #[arg(long)]
+    sent: bool,
 }
 
 #[derive(Debug, Args)]
@@ -29,6 +33,17 @@ pub(super) async fn ls(common: &CommonArgs, args: LsArgs) -> Result<(), CliError
     let agents = MeshClient::new(common)?.agents(args.capability.as_deref()).await?;
     if common.json {
         return output::json(&json!({ "agents": agents }));
+    }
+    if args.sent {
+        let mut sent: Vec<_> = agents
+            .iter()
+            .flat_map(|from| from.sent.iter().map(|(to, messages)| (Reverse(*messages), from.id(), to)))
+            .collect();
+        sent.sort();
+        let row = |(Reverse(messages), from, to): (Reverse<u32>, &AgentId, &AgentId)| {
+            [from.to_string(), to.to_string(), messages.to_string()].map(Cell::from).to_vec()
+        };
+        return output::line(&output::table(&["from", "to", "messages"], sent.into_iter().map(row)));
     }
     if agents.is_empty() {
         let what = args.capability.map(|name| format!(" with {name}")).unwrap_or_default();

@@ -18,6 +18,7 @@ pub mod person_token;
 pub mod schedules;
 pub(in crate::http) mod task_requests;
 pub mod tasks;
+pub mod tools;
 pub mod traces;
 pub mod triggers;
 
@@ -116,6 +117,7 @@ pub fn agents(config: &mut web::ServiceConfig) {
         ))
         .service(resource(&format!("{}/finish", routes::LOGINS), [(Method::POST, web::to(logins::finish))]))
         .service(resource(&format!("{}/forget", routes::LOGINS), [(Method::POST, web::to(logins::forget))]))
+        .service(resource(routes::TOOLS, [(Method::GET, web::to(tools::get))]))
         .service(resource(routes::LOGIN_CALLBACK, [(Method::GET, web::to(logins::callback))]))
         .service(resource(routes::ARTIFACTS, [(Method::PUT, web::to(artifacts::put))]))
         .service(resource(

@@ -2,6 +2,7 @@
 
 use crate::{
     agent::AgentStatus,
+    clock::NodeClock,
     http::{key_rotation::CardSigner, running_card::WakeSignal},
     key_records,
     shared_cell::SharedCell,
@@ -113,7 +114,7 @@ impl RegistrationTask {
     pub(super) fn spawn(
         registry: Registry,
         card: SharedCell<Card>,
-        status: Arc<AgentStatus>,
+        status: (Arc<AgentStatus>, NodeClock),
         keys: OwnKeys,
         card_signer: CardSigner,
     ) -> Self {
@@ -158,7 +159,7 @@ impl RegistrationTask {
 async fn run(
     registry: Registry,
     current: SharedCell<Card>,
-    (status, keys, card_signer): (Arc<AgentStatus>, OwnKeys, CardSigner),
+    ((status, clock), keys, card_signer): ((Arc<AgentStatus>, NodeClock), OwnKeys, CardSigner),
     (incarnation, wake): (Arc<Mutex<Option<u64>>>, Arc<Notify>),
 ) {
     let mut card = current.get();
@@ -221,7 +222,7 @@ async fn run(
         if let Ok(mut slot) = incarnation.lock() {
             *slot = Some(grant.incarnation);
         }
-        if !send_heartbeats(&registry, (&card, &current), &status, &grant, &wake).await {
+        if !send_heartbeats(&registry, (&card, &current), (&status, clock), &grant, &wake).await {
             return;
         }
     }
@@ -231,7 +232,7 @@ async fn run(
 async fn send_heartbeats(
     registry: &Registry,
     (card, current): (&Arc<Card>, &SharedCell<Card>),
-    status: &AgentStatus,
+    (status, clock): (&AgentStatus, NodeClock),
     grant: &LeaseGrant,
     wake: &Notify,
 ) -> bool {
@@ -239,6 +240,7 @@ async fn send_heartbeats(
         let heartbeat = Heartbeat {
             incarnation: grant.incarnation,
             running: status.running(),
+            sent: status.sent.of_last_minute(clock.node()),
             accepting: !status.is_draining() && status.waits_for().is_none() && status.failed().is_none(),
         };
         let id = card.agent_id.clone();

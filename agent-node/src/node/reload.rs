@@ -41,6 +41,7 @@ impl ReloadableAgent {
             session_work: (self.session_work)(spec),
             checker: Arc::new(spec.acceptance.checker.clone()),
         };
+        self.card.status.set_brain(spec.brain.clone());
         self.card.actor.send(replaced).await
     }
 }

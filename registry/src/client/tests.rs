@@ -101,7 +101,7 @@ async fn check_lifecycle(registry: &Registry) {
     let certificate = registered.certificate.as_ref().unwrap();
     assert_eq!(certificate.verify(identity("registry", 1).public()).unwrap().id(), &id);
     assert_eq!(registry.register(card("a", &["x", "y"]), "1".into()).await, Ok(registered));
-    registry.heartbeat(&id, Heartbeat { incarnation: 1, running: 2, accepting: false }).await.unwrap();
+    registry.heartbeat(&id, Heartbeat::new(1, 2, false)).await.unwrap();
 
     let capabilities = ["x", "y"].map(|c| Capability::parse(c).unwrap()).to_vec();
     let query = AgentQuery {
@@ -121,7 +121,7 @@ async fn check_lifecycle(registry: &Registry) {
 
     let mut watch = registry.watch();
     assert_eq!(watch.next().await.unwrap(), RegistryEvent::Snapshot(found));
-    let stale = Heartbeat { incarnation: 7, running: 0, accepting: true };
+    let stale = Heartbeat::new(7, 0, true);
     assert_eq!(registry.heartbeat(&id, stale).await.unwrap_err().reason, Reason::AgentNotFound);
     registry.deregister(&id, 1).await.unwrap();
     let RegistryEvent::Change(gone) = watch.next().await.unwrap() else { panic!("no change") };

@@ -1,6 +1,6 @@
 //! Lease expiry: a silent agent becomes suspect, then dead, a limited number at a time; later its row is deleted.
 
-use super::{AgentDirectory, AgentRow, Departure, DirectoryChange, ExitRecord, Liveness, MembershipEvent};
+use super::{AgentDirectory, AgentRow, Departure, DirectoryChange, ExitRecord, MembershipEvent};
 use crate::entry::Presence;
 use protocol::{ids::AgentId, time::NodeTime};
 use std::collections::{BTreeSet, VecDeque};
@@ -108,7 +108,8 @@ impl AgentDirectory {
     fn outlast_stall(&mut self, now: NodeTime) {
         for agent in self.agents.values_mut().filter(|agent| !agent.liveness.is_extended) {
             let last_seen = agent.liveness.last_seen.max(now);
-            agent.liveness = Liveness { last_seen, is_suspect: false, is_extended: true, ..agent.liveness };
+            let liveness = &mut agent.liveness;
+            (liveness.last_seen, liveness.is_suspect, liveness.is_extended) = (last_seen, false, true);
         }
     }
 

@@ -64,6 +64,7 @@ impl TrackedAgent {
             has_lapsed: self.row.exit.as_ref().is_some_and(|exit| exit.has_lapsed),
             running: self.liveness.running,
             accepting: self.liveness.accepting && self.row.exit.is_none(),
+            sent: self.liveness.sent.clone(),
             last_seen_ms: u64::try_from(now.since(self.liveness.last_seen).as_millis()).unwrap_or(u64::MAX),
             key: None,
         }

@@ -22,7 +22,7 @@ fn join(
 }
 
 fn beat(incarnation: u64) -> Heartbeat {
-    Heartbeat { incarnation, running: 0, accepting: true }
+    Heartbeat::new(incarnation, 0, true)
 }
 
 /// Sweeps every second until `end`; returns when each agent died.
@@ -212,7 +212,7 @@ fn results_are_ordered_by_state_then_by_preference_then_by_id() {
     }
     let now = NodeTime(10_000);
     sweep_until(&mut directory, 0, 10_000);
-    let busy = Heartbeat { incarnation: 1, running: 1, accepting: true };
+    let busy = Heartbeat::new(1, 1, true);
     directory.heartbeat(&AgentId::parse("b").unwrap(), busy, NodeTime(9_000)).unwrap();
     let found = |capabilities: &[&str], matching, prefer| {
         let capabilities = capabilities.iter().map(|c| Capability::parse(c).unwrap()).collect();

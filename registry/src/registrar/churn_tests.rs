@@ -248,7 +248,7 @@ async fn a_registry_that_panics_restarts_and_keeps_its_agents() {
         assert!(tokio::time::Instant::now() < deadline, "the registry did not restart");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let beat = Heartbeat { incarnation: 1, running: 0, accepting: true };
+    let beat = Heartbeat::new(1, 0, true);
     registry.heartbeat(&agent("a"), beat).await.unwrap();
     assert_eq!(registry.find(&AgentQuery::default()).await.unwrap().len(), 1, "with a full lease");
 }

@@ -169,8 +169,8 @@ impl RegistrationService {
     fn renew_on_repeat(&self, id: &AgentId, incarnation: u64) -> Result<(), Problem> {
         let now = self.now();
         let Some(entry) = self.directory.borrow().get(id, now) else { return Ok(()) };
-        let AgentEntry { running, accepting, .. } = entry;
-        self.heartbeat(id, Heartbeat { incarnation, running, accepting })
+        let AgentEntry { running, accepting, sent, .. } = entry;
+        self.heartbeat(id, Heartbeat { incarnation, running, accepting, sent })
     }
 
     /// Renews a lease. An agent whose key is not pinned, after a reset, has to register again.
@@ -323,7 +323,7 @@ impl RegistrationService {
         }
         for entry in ids.into_iter().filter_map(|id| self.entry(id)) {
             // An error means that the last watcher has left.
-            let _ = self.changes.send(Arc::new(entry));
+            let _ = self.changes.send(Arc::new(entry.without_sent()));
         }
     }
 
@@ -333,7 +333,8 @@ impl RegistrationService {
             return Err(Problem::new(Reason::Overloaded, format!("the registry takes {max} watchers")));
         }
         let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
-        Ok((self.find(&query), self.changes.subscribe()))
+        let entries = self.find(&query).into_iter().map(AgentEntry::without_sent);
+        Ok((entries.collect(), self.changes.subscribe()))
     }
 
     pub(super) fn state(&self) -> RegistryState {
@@ -386,15 +387,16 @@ impl Service<Deregister> for RegistrationService {
 }
 
 impl Service<AgentQuery> for RegistrationService {
-    async fn call(&self, _: &Caller, query: AgentQuery) -> Result<AgentList, Problem> {
-        Ok(AgentList { agents: self.find(&query) })
+    async fn call(&self, by: &Caller, query: AgentQuery) -> Result<AgentList, Problem> {
+        let shown = self.find(&query).into_iter().map(|entry| entry.shown_to(by));
+        Ok(AgentList { agents: shown.collect() })
     }
 }
 
 impl Service<GetAgent> for RegistrationService {
-    async fn call(&self, _: &Caller, GetAgent { id }: GetAgent) -> Result<AgentEntry, Problem> {
+    async fn call(&self, by: &Caller, GetAgent { id }: GetAgent) -> Result<AgentEntry, Problem> {
         let unknown = || Problem::new(Reason::AgentNotFound, format!("no agent {id} is known"));
-        self.entry(&id).ok_or_else(unknown)
+        Ok(self.entry(&id).ok_or_else(unknown)?.shown_to(by))
     }
 }
 

@@ -162,7 +162,7 @@ impl Rig {
     }
 
     pub(crate) async fn beat(&self, id: &str, incarnation: u64) -> Result<(), Reason> {
-        let heartbeat = Heartbeat { incarnation, running: 0, accepting: true };
+        let heartbeat = Heartbeat::new(incarnation, 0, true);
         self.registry.heartbeat(&agent(id), heartbeat).await.map_err(|problem| problem.reason)
     }
 
@@ -312,11 +312,45 @@ async fn a_watch_starts_with_a_snapshot_then_changes_and_a_new_snapshot_after_a_
     let RegistryEvent::Change(entry) = watch.next().await.unwrap() else { panic!("no change") };
     assert_eq!((entry.id().as_str(), entry.state), ("b", Presence::Alive));
     for running in 1..=9 {
-        let heartbeat = Heartbeat { incarnation: 1, running, accepting: running < 9 };
+        let heartbeat = Heartbeat::new(1, running, running < 9);
         rig.registry.heartbeat(&agent("a"), heartbeat).await.unwrap();
     }
     let RegistryEvent::Snapshot(all) = watch.next().await.unwrap() else { panic!("a gap was hidden") };
     assert_eq!((all.len(), all.last().map(|a| (a.running, a.accepting))), (2, Some((9, false))));
+}
+
+#[actix_web::test]
+async fn counts_of_messages_are_told_to_the_person_and_wake_nobody() {
+    let rig = Rig::new();
+    rig.join("a", "1").await.unwrap();
+    let mut watch = rig.registry.watch();
+    watch.next().await.unwrap();
+    let beat = |running| {
+        let sent = (1..=40).map(|count| (agent(&format!("p{count}")), count)).collect();
+        let heartbeat = Heartbeat { sent, ..Heartbeat::new(1, running, true) };
+        async { rig.registry.heartbeat(&agent("a"), heartbeat).await.unwrap() }
+    };
+    beat(0).await;
+    let by_address = Caller { proof: protocol::principal::SenderProof::Address, ..caller("user:local") };
+    for (by, expected) in [
+        (caller("service:registry"), Some(9)),
+        (caller("user:local"), Some(9)),
+        (by_address, None),
+        (caller("user:alice"), None),
+        (caller("agent:a"), None),
+        (caller("brain:a"), None),
+    ] {
+        let one = Call { by: by.clone(), operation: GetAgent { id: agent("a") } };
+        let one = rig.addr.send(one).await.unwrap().unwrap();
+        let all = rig.addr.send(Call { by: by.clone(), operation: AgentQuery::default() }).await.unwrap();
+        assert_eq!(all.unwrap().agents, [one.clone()]);
+        assert_eq!(one.sent.values().min().copied(), expected, "{by:?}: the 32 largest");
+    }
+    beat(3).await;
+    let RegistryEvent::Change(entry) = watch.next().await.unwrap() else { panic!("no change") };
+    assert_eq!((entry.running, entry.sent.len()), (3, 0), "the change of the counts was no event");
+    rig.registry.deregister(&agent("a"), 1).await.unwrap();
+    assert_eq!(rig.registry.get(&agent("a")).await.unwrap().sent.len(), 0);
 }
 
 fn caller(text: &str) -> Caller {

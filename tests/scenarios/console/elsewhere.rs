@@ -101,3 +101,40 @@ async fn a_caller_sees_its_own_of_other_processes_and_who_gives_no_answer_is_nam
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_map_shows_the_person_which_agents_of_all_processes_send_messages_to_which() {
+    let (cluster, gate) = processes().await;
+    let digger =
+        "agents: [{ agent: dig-01, open: true, skills: [dig], brain: { exec: [sh, -c, 'exit 3'] } }]";
+    let digger = cluster.node("dig", digger).await;
+    cluster.wait_for_agents(&["gate-01", "dig-01"]).await;
+    let (page, alice) = (page_of_registry(&cluster).await, super::alice(&cluster.registry.url).await);
+    assert!(!page.view("view=mesh").await.contains("class=\"edge\""), "nothing was sent");
+    let task = gate.agent("gate-01").ask(json!({ "description": "x", "capability": "dig" })).await;
+    assert_eq!(state(&task), "failed", "{task:#}");
+    eventually("heartbeats tell of the messages", async || {
+        let map = page.view("view=mesh").await;
+        let ways = ["gate-01 \u{2192} dig-01: ", "dig-01 \u{2192} gate-01: "];
+        ways.iter().all(|way| map.contains(way)).then_some(())
+    })
+    .await;
+    let token = cluster.registry.data.join("token").to_string_lossy().into_owned();
+    let (_, told, _) = mesh(&["ls", "--sent", "--url", &cluster.registry.url, "--token", &token], &[]);
+    assert!(told.lines().any(|line| line.contains("gate-01") && line.contains("dig-01")), "{told}");
+
+    // Counts tell of work that others may not see.
+    assert!(!alice.view("view=mesh").await.contains("class=\"edge\""));
+    let all = crate::harness::text(&format!("{}/registry/agents", cluster.registry.url)).await;
+    assert!(all.contains("gate-01") && !all.contains("\"sent\""), "{all}");
+
+    // What has failed last is told where it is hosted.
+    let url = digger.agent("dig-01").url;
+    let (code, link, errors) = mesh(&["console", "--no-open", "--at", &url, "--token", &token], &[]);
+    assert_eq!(code, 0, "{errors}");
+    let own = Page::of_link(link.trim()).await;
+    for query in ["view=mesh", "view=agent&agent=dig-01"] {
+        let shown = own.view(query).await;
+        assert!(shown.contains("last failure") && shown.contains("code 3"), "{query}: {shown}");
+    }
+}

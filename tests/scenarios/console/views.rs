@@ -232,10 +232,11 @@ async fn costs_quotas_and_the_state_of_the_process_are_shown_by_right() {
         "{map}"
     );
     let agent = person.view("view=agent&agent=meter-01").await;
-    for part in ["Track record", "Tokens and cost by day", "At the moment", "exec"] {
+    for part in ["Track record", "Tokens and cost by day", "At the moment", "Its brain (exec)"] {
         assert!(agent.contains(part), "{part}: {agent}");
     }
     let hers = alice.view("view=agent&agent=meter-01").await;
+    assert!(!hers.contains("Its brain (exec)"), "{hers}");
     assert!(!hers.contains("At the moment") && hers.contains("of its last 1 task that"), "{hers}");
     assert_eq!(person.get("console/view?view=agent&agent=nobody").await.status, 404);
     let health = person.view("view=health").await;

@@ -60,7 +60,7 @@ impl SimulatedRegistry {
 
     /// Renews the lease of an agent; false if that incarnation is unknown.
     pub(crate) fn heartbeat(&mut self, id: &AgentId, incarnation: u64, running: u32, now: NodeTime) -> bool {
-        let beat = Heartbeat { incarnation, running, accepting: true };
+        let beat = Heartbeat::new(incarnation, running, true);
         match self.table.heartbeat(id, beat, now) {
             Ok(has_changed) => {
                 self.version += u64::from(has_changed);

@@ -1,5 +1,7 @@
 //! One agent: who it is, what it can do, how it has done, and what it has used.
 
+pub mod tools;
+
 use super::{
     agents::{self, AgentLine},
     cost::CostLine,
@@ -14,8 +16,9 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::{card::Card, time::WallTime};
+use protocol::card::Card;
 use std::time::Duration;
+use tools::AgentTools;
 
 /// How the newest tasks of an agent have ended, of those that the viewer may see.
 #[derive(Debug, Clone, Default)]
@@ -31,22 +34,11 @@ pub struct TaskRecord {
     pub newest: Vec<TaskLine>,
 }
 
-/// A tool server that takes a login.
-#[derive(Debug, Clone)]
-pub struct ToolServerLine {
-    pub name: String,
-    pub url: String,
-    pub is_logged_in: bool,
-    pub ends: Option<WallTime>,
-}
-
 /// What is known of an agent that this process hosts.
 #[derive(Debug, Clone, Default)]
 pub struct HostedAgentData {
     pub record: TaskRecord,
-    pub servers: Vec<ToolServerLine>,
-    /// The names of the triggers by which other systems begin its tasks.
-    pub triggers: Vec<String>,
+    pub tools: AgentTools,
     /// What its brain has used in the last 30 days.
     pub days: Vec<CostLine>,
     /// What it is at, for who may know: a name and a number or a word.
@@ -84,6 +76,7 @@ pub fn view(viewer: &Viewer, data: &AgentData) -> Markup {
                 }
             }
             @if let Some(why) = &line.trouble { div.notice.wait { p { (VisibleText(why)) } } }
+            @if line.last_failure.is_some() { div.notice.bad { (line.failure(viewer.now)) } }
             div.columns {
                 div.stack {
                     (skills(card))
@@ -92,7 +85,7 @@ pub fn view(viewer: &Viewer, data: &AgentData) -> Markup {
                 div.stack {
                     (bounds(card))
                     @match hosted {
-                        Some(hosted) => { (state(hosted)) (servers(viewer, hosted)) },
+                        Some(hosted) => { (state(hosted)) (tools::section(viewer, &hosted.tools)) },
                         None => div.notice { p { "Another process hosts it: its own console shows its tasks, tools and costs." } },
                     }
                 }
@@ -197,29 +190,6 @@ fn state(hosted: &HostedAgentData) -> Markup {
             section.card {
                 header { h2 { "Parked until the next start" } }
                 ul.lines { @for (conversation, why) in &hosted.parked { li { span.mono.small { (VisibleText(conversation)) } (mark(StateTone::Bad, "parked")) span.small { (VisibleText(why)) } } } }
-            }
-        }
-    }
-}
-
-fn servers(viewer: &Viewer, hosted: &HostedAgentData) -> Markup {
-    html! {
-        section.card {
-            header { h2 { "Tools and triggers" } }
-            @if hosted.servers.is_empty() && hosted.triggers.is_empty() { div.empty { p { "No tool server takes a login, and there are no triggers." } } } @else {
-                ul.lines {
-                    @for server in &hosted.servers {
-                        li data-key={ "server-" (server.name) } {
-                            div.row {
-                                (mark(if server.is_logged_in { StateTone::Ok } else { StateTone::Wait }, if server.is_logged_in { "logged in" } else { "no login" }))
-                                strong { (VisibleText(&server.name)) }
-                                @if let Some(ends) = server.ends { span.small.muted { "ends " (times::until(viewer.now, ends)) } }
-                            }
-                            span.small.muted.mono { (brief(&server.url, 160)) }
-                        }
-                    }
-                    @for trigger in &hosted.triggers { li { div.row { span.chip { "trigger" } (VisibleText(trigger)) } } }
-                }
             }
         }
     }

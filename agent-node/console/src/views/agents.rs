@@ -1,13 +1,17 @@
 //! The agents of the mesh: who is there, how busy, and what each can do.
 
+use super::task_line::TaskLine;
 use crate::{
     chart,
     location::{ConsoleLocation, ViewName},
     state_mark::{StateTone, mark},
+    times,
     viewer::{ViewHead, Viewer},
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
+use protocol::time::WallTime;
+use std::collections::BTreeMap;
 
 /// An agent of the mesh.
 #[derive(Debug, Clone)]
@@ -27,6 +31,10 @@ pub struct AgentLine {
     pub is_here: bool,
     /// What it waits for before it takes work, or why it is down.
     pub trouble: Option<String>,
+    /// The task of the last day that failed last, if this process hosts it and the viewer may see one.
+    pub last_failure: Option<TaskLine>,
+    /// How many messages it has sent to other agents in the last minute, if the viewer may know.
+    pub sent: BTreeMap<String, u32>,
 }
 
 /// Whether an agent is there.
@@ -52,6 +60,16 @@ impl AgentLine {
             AgentPresence::Down => (StateTone::Bad, "down"),
             AgentPresence::Away => (StateTone::Wait, "away"),
             AgentPresence::Left => (StateTone::Idle, "left"),
+        }
+    }
+
+    /// Why its last task failed, with a link to the task.
+    pub(super) fn failure(&self, now: WallTime) -> Markup {
+        html! {
+            @if let Some(task) = &self.last_failure {
+                @let what = if task.message.is_empty() { &task.description } else { &task.message };
+                span.small { (mark(StateTone::Bad, "last failure")) " " (times::since(now, task.changed)) ": " a href=(task.href()) { (brief(what, 200)) } }
+            }
         }
     }
 

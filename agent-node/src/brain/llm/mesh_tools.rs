@@ -10,7 +10,13 @@ use super::{
     prompts::{beginning, readable},
     transcript::ToolResult,
 };
-use crate::{brain::json_lines::BrainLine, json_schema};
+use crate::{
+    brain::{
+        brain_tools::{OfferedTool, ToolPermission},
+        json_lines::BrainLine,
+    },
+    json_schema,
+};
 use blackboard::board::SignalPage;
 use patterns::{
     session::graph::SeatRole,
@@ -207,6 +213,16 @@ pub(super) static TOOLS: LazyLock<[MeshTool; 17]> = LazyLock::new(|| {
         }),
     ]
 });
+
+/// All, for people.
+pub(super) fn all() -> Vec<OfferedTool> {
+    let offered = |MeshTool { spec, .. }: &MeshTool| OfferedTool {
+        name: spec.name.clone(),
+        description: spec.description.clone(),
+        permission: ToolPermission::Allowed,
+    };
+    TOOLS.iter().map(offered).collect()
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

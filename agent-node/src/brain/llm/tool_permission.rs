@@ -1,5 +1,7 @@
 //! Which tools of a server a model may call.
 
+pub(super) use crate::brain::brain_tools::ToolPermission;
+
 /// The rules of a server. Each is a name, or a pattern in which `*` stands for any text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolPermissions {
@@ -9,17 +11,6 @@ pub struct ToolPermissions {
     pub ask: Vec<String>,
     /// What is called; everything if `None`.
     pub allow: Option<Vec<String>>,
-}
-
-/// What the rules say of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ToolPermission {
-    Allowed,
-    Asked,
-    /// The model may not call it, and is told so if it does.
-    Denied,
-    /// There is an `allow`, and no rule names it: it is as if the server had no such tool.
-    Hidden,
 }
 
 impl ToolPermissions {

@@ -5,6 +5,7 @@ mod greeting;
 mod listener;
 mod offer;
 mod process;
+mod server_record;
 mod stdout_lines;
 mod tool_result;
 
@@ -17,6 +18,7 @@ use super::{
 use crate::{
     brain::{
         TurnRequest,
+        brain_tools::ToolServerReport,
         exec::{
             BrainRights,
             access::BrainAccess,
@@ -50,6 +52,7 @@ use rmcp::{
 };
 use rustix::io::Errno;
 use serde_json::{Map, Value};
+use server_record::ServerRecord;
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -149,6 +152,7 @@ pub(super) struct ToolServer {
     log: ServerLog,
     http: ProxiedClients,
     greeting: LearntGreeting,
+    record: ServerRecord,
     login: Option<ServerLogin>,
     /// The root of the task that the connection is for, if it is for one task.
     root: Option<TaskRoot>,
@@ -165,8 +169,8 @@ impl ToolServer {
     pub(super) fn new(config: ToolServerConfig, rights: &BrainRights, http: ProxiedClients) -> Self {
         let (home, log) = (rights.home.clone(), rights.log.clone());
         let login = rights.logins.as_ref().and_then(|logins| logins.find(&log.agent, &config.name));
-        let (greeting, connection) = Default::default();
-        Self { config, home, log, http, greeting, login, root: None, connection }
+        let (greeting, record, connection) = Default::default();
+        Self { config, home, log, http, greeting, record, login, root: None, connection }
     }
 
     /// The same server in the clone that a turn works in: a command is started there for that turn.
@@ -184,13 +188,14 @@ impl ToolServer {
 
     /// The same server without its connection.
     fn anew(&self) -> Self {
-        let Self { config, home, log, http, greeting, login, root, connection: _ } = self;
+        let Self { config, home, log, http, greeting, record, login, root, connection: _ } = self;
         Self {
             config: config.clone(),
             home: home.clone(),
             log: log.clone(),
             http: http.clone(),
             greeting: greeting.clone(),
+            record: record.clone(),
             login: login.clone(),
             root: root.clone(),
             connection: Mutex::default(),
@@ -214,6 +219,16 @@ impl ToolServer {
             ToolServerTransport::Http { url, .. } => transport::http_client::redact_url(url).to_string(),
             ToolServerTransport::Skills(folder) => folder.dir.display().to_string(),
         }
+    }
+
+    /// What is known of it and its tools. Nothing is started for it.
+    pub(super) fn report(&self) -> ToolServerReport {
+        let ToolServerConfig { name, transport, permissions, .. } = &self.config;
+        if let ToolServerTransport::Skills(folder) = transport {
+            let offer = ToolOffer { tools: vec![folder.tool()], left_out: Vec::new() };
+            self.record.has_listed(&offer, permissions);
+        }
+        self.record.report(name, self.name(), transport)
     }
 
     fn error(&self, message: impl Into<String>, is_transient: bool) -> ToolServerError {
@@ -254,9 +269,14 @@ impl ToolServer {
 
     /// Its tools, as [`Self::tools`] has them, within `limit`.
     pub(super) async fn tools_within(&self, limit: Duration) -> Result<ToolOffer, ToolServerError> {
-        tokio::time::timeout(limit, self.tools()).await.unwrap_or_else(|_| {
+        let listed = tokio::time::timeout(limit, self.tools()).await.unwrap_or_else(|_| {
             Err(self.error(format!("does not list its tools within {} s", limit.as_secs()), true))
-        })
+        });
+        match &listed {
+            Ok(offer) => self.record.has_listed(offer, &self.config.permissions),
+            Err(error) => self.record.has_failed(&error.message),
+        }
+        listed
     }
 
     /// Its tools but those that are hidden. Connects if there is no live connection; a connection that fails is opened anew once.
@@ -323,12 +343,16 @@ impl ToolServer {
         token: Option<String>,
         turn: &TurnHandle,
     ) -> CallOutcome {
+        self.record.is_used();
         if let ToolServerTransport::Skills(folder) = &self.config.transport {
             return folder.call(arguments).await;
         }
         let connection = match self.connect().await {
             Ok(connection) => connection,
-            Err(error) => return tool_result::failed(format!("the call was not made: {error}")),
+            Err(error) => {
+                self.record.has_failed(&error.message);
+                return tool_result::failed(format!("the call was not made: {error}"));
+            }
         };
         let limit = self.config.timeout;
         match self.result(&connection, (name, arguments, token), turn).await {
@@ -350,6 +374,7 @@ impl ToolServer {
                     self.drop_token();
                 }
                 let said = self.explained(&failure);
+                self.record.has_failed(&said);
                 match failure::is_before_call(&error) {
                     true => tool_result::failed(format!("the call was not made: the server {said}")),
                     false => CallOutcome::Interrupted(format!("the server {said}")),
@@ -408,6 +433,7 @@ impl ToolServer {
             return Ok(connection.clone());
         }
         *held = None;
+        let _starting = self.record.starts();
         let known = self.greeting.get();
         let answers_late = Arc::new(AtomicBool::new(false));
         let opened = match self.open_within(known, &answers_late).await {
@@ -425,7 +451,9 @@ impl ToolServer {
             follow_changes(&opened.service);
         }
         tracing::debug!(server = self.name(), "a tool server is connected");
-        Ok(held.insert(Arc::new(opened)).clone())
+        let opened = held.insert(Arc::new(opened)).clone();
+        self.record.is_connected(&opened);
+        Ok(opened)
     }
 
     /// What may keep its command from starting.

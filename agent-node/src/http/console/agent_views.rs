@@ -1,14 +1,22 @@
 //! The agents of the mesh, as the registry of this process knows them, or its cache of the registry; and one of them.
 
 use super::{cost_view, scope::ConsoleScope, task_list};
-use crate::http::{
-    node_state::{HostedAgent, NodeState},
-    routes::health::snapshot_of,
+use crate::{
+    brain::brain_tools::{BrainTools, OfferedTool, ToolPermission, ToolServerReport, ToolServerState},
+    http::{
+        node_state::{HostedAgent, NodeState},
+        routes::{health::snapshot_of, tools::tools_of},
+    },
+    tool_login::ServerLogin,
 };
 use console::{
     location::ConsoleLocation,
+    state_mark::StateTone,
     views::{
-        agent::{AgentData, HostedAgentData, TaskRecord, ToolServerLine},
+        agent::{
+            AgentData, HostedAgentData, TaskRecord,
+            tools::{AgentTools, ToolLine, ToolLoginLine, ToolRule, ToolServerLine, ToolServerStatus},
+        },
         agents::{AgentLine, AgentPresence},
         task_line::TaskLine,
     },
@@ -22,8 +30,9 @@ use protocol::{
     task::TaskState,
     time::WallTime,
 };
-use registry::entry::{AgentQuery, Presence};
+use registry::entry::{AgentQuery, Presence, SentCounts};
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -36,15 +45,58 @@ const DAYS: u32 = 30;
 
 /// The agents, by id.
 pub(super) async fn lines(scope: &ConsoleScope, node: &NodeState) -> Result<Vec<AgentLine>, Problem> {
-    let agents = all(node).await?.into_iter();
-    let mut lines: Vec<_> =
-        agents.map(|(card, presence, running)| line(scope, node, &card, presence, running)).collect();
+    let mut failures = last_failures(scope, scope.ids()).await?;
+    let line = |agent: KnownAgent| {
+        let last_failure = failures.remove(&agent.card.agent_id);
+        AgentLine { last_failure, ..line(scope, node, &agent) }
+    };
+    let mut lines: Vec<_> = all(node).await?.into_iter().map(line).collect();
     lines.sort_by(|a, b| a.id.cmp(&b.id));
     Ok(lines)
 }
 
-/// Every agent: its card, whether it is there, and how many tasks it runs.
-async fn all(node: &NodeState) -> Result<Vec<(Arc<Card>, AgentPresence, u32)>, Problem> {
+/// The tasks of these agents that failed last.
+async fn last_failures(
+    scope: &ConsoleScope,
+    agents: Vec<AgentId>,
+) -> Result<BTreeMap<AgentId, TaskLine>, Problem> {
+    let read = scope.read(move |scope| {
+        let last = |id: &AgentId| Ok((id.clone(), task_list::last_failure(scope, id)?));
+        agents.iter().map(last).collect::<Result<Vec<_>, store::Error>>()
+    });
+    Ok(read.await?.into_iter().filter_map(|(id, failed)| Some((id, failed?))).collect())
+}
+
+/// An agent, as the registry of this process knows it, or its cache of the registry.
+struct KnownAgent {
+    card: Arc<Card>,
+    presence: AgentPresence,
+    running: u32,
+    /// What it has sent in the last minute, as far as it is known here.
+    sent: SentCounts,
+}
+
+/// What the agents have sent each other in the last minute, as far as the viewer may know and it is known here.
+pub(super) async fn sent(
+    scope: &ConsoleScope,
+    node: &NodeState,
+) -> Result<Vec<(AgentId, SentCounts)>, Problem> {
+    let all = all(node).await?.into_iter();
+    Ok(all.map(|agent| (agent.card.agent_id.clone(), sent_of(scope, node, &agent))).collect())
+}
+
+/// Counts tell of sealed stages: they are shown to the person, who sees those.
+fn sent_of(scope: &ConsoleScope, node: &NodeState, agent: &KnownAgent) -> SentCounts {
+    if !(scope.is_signed_in() && sees_all(&scope.by)) {
+        return SentCounts::new();
+    }
+    match node.agents.get(&agent.card.agent_id) {
+        Some(local) => local.status.sent.of_last_minute(node.clock.node()),
+        None => agent.sent.clone(),
+    }
+}
+
+async fn all(node: &NodeState) -> Result<Vec<KnownAgent>, Problem> {
     if let Some(registry) = &node.local_services.registry {
         let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
         let entries = registry.read(query).await?.agents.into_iter().map(|entry| {
@@ -54,7 +106,7 @@ async fn all(node: &NodeState) -> Result<Vec<(Arc<Card>, AgentPresence, u32)>, P
                 Presence::Dead => AgentPresence::Away,
                 Presence::Departed => AgentPresence::Left,
             };
-            (entry.card, presence, entry.running)
+            KnownAgent { card: entry.card, presence, running: entry.running, sent: entry.sent }
         });
         return Ok(entries.collect());
     }
@@ -65,18 +117,13 @@ async fn all(node: &NodeState) -> Result<Vec<(Arc<Card>, AgentPresence, u32)>, P
             PeerLocation::Left => AgentPresence::Left,
         };
         let running = node.peers.running(&card.agent_id);
-        (card, presence, running)
+        KnownAgent { card, presence, running, sent: SentCounts::new() }
     });
     Ok(cards.collect())
 }
 
-fn line(
-    scope: &ConsoleScope,
-    node: &NodeState,
-    card: &Card,
-    presence: AgentPresence,
-    running: u32,
-) -> AgentLine {
+fn line(scope: &ConsoleScope, node: &NodeState, agent: &KnownAgent) -> AgentLine {
+    let (card, presence) = (&agent.card, agent.presence);
     let local = node.agents.get(&card.agent_id);
     let failed = local.and_then(|local| local.status.failed());
     let waits_for = local.and_then(|local| local.status.waits_for()).or_else(|| card.waits_for.clone());
@@ -94,11 +141,13 @@ fn line(
         version: card.version.clone(),
         endpoint: endpoint.unwrap_or_else(|| card.endpoint.clone()),
         presence,
-        running: local.map_or(running, |local| local.status.running()),
+        running: local.map_or(agent.running, |local| local.status.running()),
         places: card.terms.max_parallel,
         queued: local.filter(|_| sees_all(&scope.by)).map(queued),
         is_here: local.is_some(),
         trouble: failed.or(waits_for),
+        last_failure: None,
+        sent: sent_of(scope, node, agent).into_iter().map(|(to, count)| (to.to_string(), count)).collect(),
     }
 }
 
@@ -114,14 +163,17 @@ pub(super) async fn data(
     node: &NodeState,
     at: &ConsoleLocation,
 ) -> Result<AgentData, Problem> {
-    let found = all(node).await?.into_iter().find(|(card, ..)| card.agent_id.as_str() == at.agent);
-    let (card, presence, running) = found
+    let found = all(node).await?.into_iter().find(|agent| agent.card.agent_id.as_str() == at.agent);
+    let found = found
         .ok_or_else(|| Problem::new(Reason::AgentNotFound, format!("no agent {} is registered", at.agent)))?;
-    let hosted = match scope.agents.iter().find(|local| local.id == card.agent_id) {
+    let hosted = match scope.agents.iter().find(|local| local.id == found.card.agent_id) {
         Some(local) => Some(hosted(scope, node, local).await?),
         None => None,
     };
-    Ok(AgentData { line: line(scope, node, &card, presence, running), card: Card::clone(&card), hosted })
+    let here = hosted.as_ref().map(|_| found.card.agent_id.clone());
+    let last_failure = last_failures(scope, Vec::from_iter(here)).await?.into_values().next();
+    let line = AgentLine { last_failure, ..line(scope, node, &found) };
+    Ok(AgentData { line, card: Card::clone(&found.card), hosted })
 }
 
 async fn hosted(
@@ -138,8 +190,7 @@ async fn hosted(
     let parked = local.status.parked().into_iter().filter(|_| knows_all);
     Ok(HostedAgentData {
         record: record(newest),
-        servers: servers(scope, node, local),
-        triggers: local.triggers.keys().cloned().collect(),
+        tools: tools(scope, node, local),
         days,
         state,
         parked: parked.map(|(conversation, why)| (conversation.to_string(), why)).collect(),
@@ -168,23 +219,70 @@ fn record(tasks: Vec<TaskLine>) -> TaskRecord {
     }
 }
 
-/// The tool servers that take a login, and whether the viewer, or the agent, has logged in. Shown to those who have proven who
-/// they are, as by `GET /a2a/logins`.
-fn servers(scope: &ConsoleScope, node: &NodeState, local: &HostedAgent) -> Vec<ToolServerLine> {
-    if !scope.is_signed_in() {
-        return Vec::new();
+/// What the agent can call. Who may see all sees the servers with their state; others those at which they can log in, as by
+/// `GET /a2a/logins`.
+fn tools(scope: &ConsoleScope, node: &NodeState, local: &HostedAgent) -> AgentTools {
+    let mut logins = if scope.is_signed_in() { node.logins.of_agent(&local.id) } else { Vec::new() };
+    let mut tools =
+        AgentTools { triggers: local.triggers.keys().cloned().collect(), ..AgentTools::default() };
+    if scope.is_signed_in() && sees_all(&scope.by) {
+        let masked = tools_of(node, local);
+        tools.brain = masked["brain"].as_str().map(str::to_owned);
+        let known: BrainTools = serde_json::from_value(masked).unwrap_or_default();
+        tools.built_in = known.built_in.into_iter().map(tool).collect();
+        tools.servers.extend(known.servers.into_iter().map(|server| {
+            let at = logins.iter().position(|login| login.server == server.name);
+            let login = at.map(|at| login_line(scope, &logins.swap_remove(at)));
+            ToolServerLine { login, ..server_line(server) }
+        }));
     }
-    let line = |login: crate::tool_login::ServerLogin| {
-        let known = login.known(&scope.by).ok().flatten();
-        let ends = known.as_ref().and_then(|known| known.ends?.duration_since(UNIX_EPOCH).ok());
-        ToolServerLine {
-            name: login.server,
-            url: login.url,
-            is_logged_in: known.is_some(),
-            ends: ends.map(|ends| WallTime(i64::try_from(ends.as_millis()).unwrap_or(i64::MAX))),
-        }
+    tools.servers.extend(logins.into_iter().map(|login| ToolServerLine {
+        login: Some(login_line(scope, &login)),
+        name: login.server,
+        place: login.url,
+        ..ToolServerLine::default()
+    }));
+    tools
+}
+
+fn server_line(server: ToolServerReport) -> ToolServerLine {
+    let tone = match server.state {
+        ToolServerState::Connected => StateTone::Ok,
+        ToolServerState::Starting => StateTone::Busy,
+        ToolServerState::Failed => StateTone::Bad,
+        ToolServerState::NotStarted | ToolServerState::Ended => StateTone::Idle,
     };
-    node.logins.of_agent(&local.id).into_iter().map(line).collect()
+    ToolServerLine {
+        status: Some(ToolServerStatus {
+            tone,
+            words: server.state.words(),
+            why: server.why,
+            failed_at: server.failed_at,
+            last_used: server.last_used,
+        }),
+        name: server.name,
+        place: server.place,
+        login: None,
+        tools: server.tools.into_iter().map(tool).collect(),
+        left_out: server.left_out.into_iter().map(|tool| (tool.name, tool.why)).collect(),
+    }
+}
+
+fn tool(OfferedTool { name, description, permission }: OfferedTool) -> ToolLine {
+    let rule = match permission {
+        ToolPermission::Allowed => ToolRule::Allowed,
+        ToolPermission::Asked => ToolRule::Asked,
+        ToolPermission::Denied | ToolPermission::Hidden => ToolRule::Denied,
+    };
+    ToolLine { name, description, rule }
+}
+
+/// Whether the viewer, or the agent, has logged in.
+fn login_line(scope: &ConsoleScope, login: &ServerLogin) -> ToolLoginLine {
+    let known = login.known(&scope.by).ok().flatten();
+    let ends = known.as_ref().and_then(|known| known.ends?.duration_since(UNIX_EPOCH).ok());
+    let ends = ends.map(|ends| WallTime(i64::try_from(ends.as_millis()).unwrap_or(i64::MAX)));
+    ToolLoginLine { is_logged_in: known.is_some(), ends }
 }
 
 /// What `/state` says of the agent.

@@ -1,7 +1,8 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
 use super::{
-    board_view, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list, task_verb,
+    agent_views, board_view, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list,
+    task_verb,
 };
 use crate::http::{
     edge::console_cookie,
@@ -27,10 +28,12 @@ use engine::{
 };
 use futures_util::{StreamExt as _, future::select_all, stream};
 use protocol::{
+    ids::AgentId,
     principal::Principal,
     problem::{Problem, Reason},
     signal::Selector,
 };
+use registry::entry::SentCounts;
 use serde_json::json;
 use std::{collections::BTreeSet, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 use store::{Filter, Key, Record, StoreWatch};
@@ -211,6 +214,15 @@ async fn look_further(
     there
 }
 
+/// What the agents were when they were looked at.
+#[derive(Default, PartialEq)]
+struct LookedAtAgents {
+    /// Where each is, and how many tasks it runs.
+    load: Vec<(String, u32)>,
+    /// What they have sent each other, if the page shows that.
+    sent: Vec<(AgentId, SentCounts)>,
+}
+
 /// The changes of what one page shows.
 struct PageChanges {
     scope: ConsoleScope,
@@ -225,7 +237,7 @@ struct PageChanges {
     /// The bulk action of the page.
     run: Option<watch::Receiver<BulkRun>>,
     /// What the agents were when they were looked at last.
-    agents: Vec<(String, u32)>,
+    agents: LookedAtAgents,
     watches_agents: bool,
     is_first: bool,
 }
@@ -274,7 +286,7 @@ impl PageChanges {
             watches,
             board,
             run,
-            agents: Vec::new(),
+            agents: LookedAtAgents::default(),
             watches_agents,
             is_first: true,
         })
@@ -284,7 +296,7 @@ impl PageChanges {
     async fn next(&mut self) -> Option<Bytes> {
         if self.is_first {
             self.is_first = false;
-            self.agents = self.look_at_agents();
+            self.agents = self.look_at_agents().await;
             self.there = look_further((&self.scope, &self.node), self.elsewhere.as_mut(), self.view).await;
             return Some(self.event(&BTreeSet::new()).await);
         }
@@ -340,7 +352,7 @@ impl PageChanges {
                 there = there => there,
             };
             self.looked = Instant::now();
-            let agents = self.look_at_agents();
+            let agents = self.look_at_agents().await;
             let (has_agents, has_tasks) = (agents != self.agents, there != self.there);
             (self.agents, self.there) = (agents, there);
             match (has_agents, has_tasks) {
@@ -351,13 +363,17 @@ impl PageChanges {
         }
     }
 
-    fn look_at_agents(&self) -> Vec<(String, u32)> {
+    async fn look_at_agents(&self) -> LookedAtAgents {
         let cards = self.node.peers.cards();
-        let agents = cards.iter().map(|card| {
+        let load = cards.iter().map(|card| {
             let place = format!("{} {:?}", card.agent_id, self.node.peers.locate(&card.agent_id));
             (place, self.node.peers.running(&card.agent_id))
         });
-        agents.collect()
+        let sent = match self.view {
+            ViewName::Mesh => agent_views::sent(&self.scope, &self.node).await.unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        LookedAtAgents { load: load.collect(), sent }
     }
 
     async fn event(&mut self, kinds: &BTreeSet<ChangeKind>) -> Bytes {

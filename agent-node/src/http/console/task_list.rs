@@ -44,6 +44,14 @@ pub(super) fn of_agent(scope: &ConsoleScope, agent: &AgentId, most: usize) -> Re
     Ok(lines(found(scope, agent.as_str(), &TaskCriteria::default(), (most, most))?))
 }
 
+/// The task of an agent that failed last, within a day.
+pub(super) fn last_failure(scope: &ConsoleScope, agent: &AgentId) -> Result<Option<TaskLine>, Error> {
+    let since = WallTime(wall_time().0 - DAY_MS).to_string();
+    let failed = TaskSearch { state: "failed".to_owned(), since, ..TaskSearch::default() };
+    let criteria = failed.criteria(&scope.by).unwrap_or_default();
+    Ok(lines(found(scope, agent.as_str(), &criteria, (1, PAGE))?).into_iter().next())
+}
+
 /// The tasks whose status says that they wait for one of the quotas of these names; `most` open tasks are looked at.
 pub(super) fn held_by(scope: &ConsoleScope, quotas: &[String], most: usize) -> Result<Vec<TaskLine>, Error> {
     let at = ConsoleLocation { state: "working".to_owned(), ..ConsoleLocation::default() };

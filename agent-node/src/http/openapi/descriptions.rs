@@ -238,6 +238,8 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .query("state", json!({ "type": "string" }))
             .query("code", json!({ "type": "string" }))
             .with(200, ("text/plain", json!({ "type": "string" }))),
+        ("GET", "/a2a/tools") => of("What the agent's brain can call, and the state of its tool servers, for the person's token.")
+            .answers(200, &["agentId", "servers", "builtIn"]),
         ("POST", "/a2a/hooks/{id}") => Description {
             headers: vec![(NOTIFICATION_TOKEN, json!({ "type": "string" }))],
             ..of("Takes a push notification of a foreign agent.").takes_a2a(object(&[])).done()
