@@ -14,7 +14,7 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::{card::Card, time::WallTime};
+use protocol::{card::Card, spaces::space::DEFAULT_SPACE, time::WallTime};
 use std::time::Duration;
 
 /// How the newest tasks of an agent have ended, of those that the viewer may see.
@@ -79,6 +79,7 @@ pub fn view(viewer: &Viewer, data: &AgentData) -> Markup {
                         (mark(tone, word)) span.nowrap { (agents::load(line)) }
                         @if let Some(queued) = line.queued.filter(|queued| *queued > 0) { span { (queued) " tasks wait" } }
                         @if line.is_here { a href=(tasks.href()) { "Tasks" } a href=(ConsoleLocation::chat(&line.id, "").href()) { "Chat" } }
+                        a href=(ConsoleLocation::brief(DEFAULT_SPACE, &line.id).href()) { "Brief" }
                         @if let Some(console) = line.console() { a href=(console) rel="noreferrer" { "Its console" } }
                     }
                 }

@@ -43,6 +43,13 @@ pub(super) async fn lines(scope: &ConsoleScope, node: &NodeState) -> Result<Vec<
     Ok(lines)
 }
 
+/// The ids of all agents.
+pub(super) async fn ids(node: &NodeState) -> Result<Vec<String>, Problem> {
+    let mut ids: Vec<_> = all(node).await?.into_iter().map(|(card, ..)| card.agent_id.to_string()).collect();
+    ids.sort();
+    Ok(ids)
+}
+
 /// Every agent: its card, whether it is there, and how many tasks it runs.
 async fn all(node: &NodeState) -> Result<Vec<(Arc<Card>, AgentPresence, u32)>, Problem> {
     if let Some(registry) = &node.local_services.registry {
