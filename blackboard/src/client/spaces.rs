@@ -22,7 +22,7 @@ pub type BoardChanges = Pin<Box<dyn Stream<Item = ()> + Send>>;
 
 /// The answer of `GET /board/spaces`.
 #[derive(Deserialize)]
-struct SpaceList {
+struct SpaceListAnswer {
     spaces: Vec<Space>,
 }
 
@@ -47,7 +47,7 @@ impl Blackboard {
             BoardBackend::Remote(remote) => {
                 let base = remote.base.url().await?;
                 let url = format!("{base}{}", routes::SPACES);
-                let list: SpaceList =
+                let list: SpaceListAnswer =
                     remote.json(by, &base, ClientRequest::get(&url, super::remote::RECIPIENT)).await?;
                 Ok(list.spaces)
             }

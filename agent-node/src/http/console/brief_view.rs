@@ -19,7 +19,8 @@ pub(super) async fn data(
     at: &ConsoleLocation,
 ) -> Result<BriefPage, Problem> {
     let board = ViewerBoard::of(scope, node)?;
-    let (spaces, space) = (board.spaces()?, space_view::space_id(&at.id)?);
+    let spaces = board.spaces()?;
+    let space = spaces.space(board.by(), &space_view::space_id(&at.id)?).await?.id;
     let invalid = |field: &'static str| {
         move |bad: BadId| Problem::new(Reason::InvalidField, format!("{field}: {bad}")).with("field", field)
     };
