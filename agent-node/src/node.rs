@@ -42,7 +42,9 @@ use crate::{
         mcp,
         mcp_endpoint::McpEndpoint,
         node_state::{HostedAgent, LocalServices, NodeState},
-        openapi, routes,
+        openapi,
+        registry_calls::RegistryCalls,
+        routes,
         running_card::RunningCard,
         server::server,
     },
@@ -448,6 +450,11 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         setup.hooks.set_base_url(public.unwrap_or_else(|| setup.advertise.endpoint(*address)));
     }
     let registry_calls = registry_actor.as_ref().map(|_| signed(&registry_id, Reason::RecipientUnreachable));
+    // For the users of its console.
+    let board_elsewhere = board_here.is_none().then(|| {
+        let wire = signed(&registry_id, Reason::BlackboardUnavailable);
+        Blackboard::remote(service_locator.board_base(), move |by| wire.acting_for(by), Backoff::default())
+    });
     let node = NodeState {
         by_port: listeners.iter().map(|(id, _, address)| (address.port(), id.clone())).collect(),
         connections: edge.connections().clone(),
@@ -456,7 +463,7 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         tokens: setup.tokens.clone(),
         console,
         bulk_runs: Default::default(),
-        registry_calls: registry_calls.map(crate::http::registry_calls::RegistryCalls::new),
+        registry_calls: registry_calls.map(|wire| RegistryCalls::new(wire, board_elsewhere)),
         public_urls,
         approvers: setup.mesh.approvers.clone(),
         keys: keys.clone(),

@@ -215,7 +215,21 @@ impl Board {
     ) -> Result<SignalPage, Problem> {
         signals::check_selector(&selector)?;
         let (store, by, limit) = (self.store.clone(), by.clone(), limit.min(self.config.max_page));
-        feed::run_blocking(move || history::read_page(&store, &by, &selector, after, limit)).await
+        feed::run_blocking(move || history::read_page(&store, &by, &selector, (after, None), limit)).await
+    }
+
+    /// Up to `limit` signals after the first of these revisions and up to the second that are kept and that `by` may see, oldest first.
+    pub async fn read_range(
+        &self,
+        by: &Principal,
+        selector: Selector,
+        (after, until): (Option<Cursor>, Revision),
+        limit: usize,
+    ) -> Result<SignalPage, Problem> {
+        signals::check_selector(&selector)?;
+        let (store, by, limit) = (self.store.clone(), by.clone(), limit.min(self.config.max_page));
+        let range = (after, Some(until));
+        feed::run_blocking(move || history::read_page(&store, &by, &selector, range, limit)).await
     }
 
     /// Subscribes `by` to the signals that it may see after `after`, or after the head if it is absent.

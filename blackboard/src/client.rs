@@ -25,6 +25,7 @@ mod spaces;
 mod task_end;
 
 pub use remote::{Backoff, BoardAddress};
+pub use spaces::BoardChanges;
 
 /// The most signals in one request.
 pub const MAX_SIGNALS: usize = 64;
@@ -91,7 +92,22 @@ impl Blackboard {
     ) -> Result<SignalPage, Problem> {
         match &self.0 {
             BoardBackend::Local(board) => board.read(by, selector.clone(), after, limit).await,
-            BoardBackend::Remote(remote) => remote.read(by, selector, after, limit).await,
+            BoardBackend::Remote(remote) => remote.read(by, selector, (after, None), limit).await,
+        }
+    }
+
+    /// Up to `limit` signals after `after`, or from the oldest, and up to the revision `until`, oldest first. What is no longer kept
+    /// is left out.
+    pub async fn read_range(
+        &self,
+        by: &Principal,
+        selector: &Selector,
+        (after, until): (Option<Cursor>, u64),
+        limit: usize,
+    ) -> Result<SignalPage, Problem> {
+        match &self.0 {
+            BoardBackend::Local(board) => board.read_range(by, selector.clone(), (after, until), limit).await,
+            BoardBackend::Remote(remote) => remote.read(by, selector, (after, Some(until)), limit).await,
         }
     }
 

@@ -104,7 +104,10 @@ async fn publish_several(board: &Board, by: &Principal, request: &HttpRequest, b
 async fn read(board: BoardData, by: CallerId, request: HttpRequest) -> BoardResult {
     let query = request::parse_query(request.query_string())?;
     let limit = query.limit.unwrap_or(100);
-    let page = board.read(&by, query.selector, query.after, limit).await?;
+    let page = match query.until {
+        Some(until) => board.read_range(&by, query.selector, (query.after, until), limit).await?,
+        None => board.read(&by, query.selector, query.after, limit).await?,
+    };
     Ok(HttpResponse::Ok().json(page))
 }
 

@@ -151,6 +151,9 @@ async fn lines_43_and_45_a_finding_reaches_the_briefs_of_others_and_no_memory_ou
     assert_eq!(code, 0, "{notes}");
     assert!(shown.contains("Never use MD5.") && !shown.contains("for itself"), "{shown}");
     assert!(notes.contains("not shown: 1 memory of its vault"), "{notes}");
+    let (code, parts, notes) = mesh(&["brief", "one-01", "--why"], &envs);
+    assert!(code == 0 && parts.contains("in force of type architectural"), "{parts}{notes}");
+    assert!(parts.contains("one of the latest 15 findings") && !parts.contains("Decisions. They"), "{parts}");
     for args in [&["brief", "one-1"][..], &["brief", "one-1", "--json"]] {
         let (code, shown, errors) = mesh(args, &envs);
         assert_eq!((code, shown.as_str()), (6, ""), "{errors}");

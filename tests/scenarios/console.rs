@@ -4,9 +4,11 @@ use crate::harness::{Answer, Process, call, client, directory, eventually, file,
 use reqwest::{Method, RequestBuilder, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
+mod board_elsewhere;
 mod bulk;
 mod elsewhere;
 mod inbox;
+mod spaces;
 mod talk;
 mod views;
 
@@ -189,9 +191,10 @@ async fn changes_come_from_the_page_itself_and_no_get_changes_anything() {
     let request = page.request(Method::POST, "console/send");
     let refused = read_answer(with_form(request, &[("description", "x")]).send().await.unwrap()).await;
     assert_eq!(refusal(&refused), (403, "foreign_origin".to_owned()), "a change has an Origin");
-    for path in
-        ["send", "say", "answer", "bulk", "cancel", "retry", "entry", "steer", "sign-out", "session", "links"]
-    {
+    for path in [
+        "send", "say", "answer", "bulk", "cancel", "retry", "entry", "post", "steer", "sign-out", "session",
+        "links",
+    ] {
         assert_eq!(page.get(&format!("console/{path}?description=x")).await.status, 405, "{path}");
     }
     assert_eq!(page.view("view=tasks").await.matches("<tr data-key").count(), 0, "nothing was sent");

@@ -363,6 +363,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("POST", "/console/elsewhere", "331434111111"),
     ("POST", "/console/entry", "331a3a111111"),
     ("POST", "/console/links", "111a3a111111"),
+    ("POST", "/console/post", "331a3a111111"),
     ("POST", "/console/redrive", "33133a111111"),
     ("POST", "/console/retry", "331a3a111111"),
     ("POST", "/console/say", "331a3a111111"),

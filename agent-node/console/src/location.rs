@@ -17,6 +17,7 @@ pub enum ViewName {
     Session,
     Board,
     Space,
+    Brief,
     Agents,
     Mesh,
     Agent,
@@ -38,6 +39,7 @@ impl ViewName {
             Self::Session => "session",
             Self::Board => "board",
             Self::Space => "space",
+            Self::Brief => "brief",
             Self::Agents => "agents",
             Self::Mesh => "mesh",
             Self::Agent => "agent",
@@ -52,10 +54,10 @@ impl ViewName {
 #[serde(default, deny_unknown_fields)]
 pub struct ConsoleLocation {
     pub view: ViewName,
-    /// The task or session, the context of a chat, the space, a bulk action that runs; of signals, their task.
+    /// The task or session, the context of a chat, the space, also of a brief, a bulk action that runs; of signals, their task.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// The agent at which it is looked for, where a page shows several; of signals, their sender.
+    /// The agent at which it is looked for, where a page shows several; of signals, their sender; of a brief, whose it is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub agent: String,
     /// Of tasks: a state, or a group of states.
@@ -73,6 +75,9 @@ pub struct ConsoleLocation {
     /// Of tasks: their space.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub space: String,
+    /// Of a brief: the session as whose seat the agent is given it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub session: String,
     /// Of tasks: what they have cost at least.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub min_cost: String,
@@ -113,6 +118,16 @@ impl ConsoleLocation {
     /// A space.
     pub fn space(id: &str) -> Self {
         Self { id: id.to_owned(), ..Self::of(ViewName::Space) }
+    }
+
+    /// The brief of an agent in a space.
+    pub fn brief(space: &str, agent: &str) -> Self {
+        Self { view: ViewName::Brief, agent: agent.to_owned(), ..Self::space(space) }
+    }
+
+    /// An entry of a space, among those of its kind. `text` is its short id.
+    pub fn entry(space: &str, kind: &str, text: &str) -> Self {
+        Self { kind: kind.to_owned(), text: text.to_owned(), ..Self::space(space) }
     }
 
     /// A chat with an agent.

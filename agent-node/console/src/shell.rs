@@ -17,7 +17,7 @@ const LINKS: [(ViewName, &str, &str); 10] = [
     (ViewName::Tasks, "Tasks", "tasks task bulk"),
     (ViewName::Chat, "Chat", "chat"),
     (ViewName::Sessions, "Sessions", "sessions session"),
-    (ViewName::Board, "Board", "board space"),
+    (ViewName::Board, "Board", "board space brief"),
     (ViewName::Agents, "Agents", "agents agent"),
     (ViewName::Mesh, "Mesh", "mesh"),
     (ViewName::Cost, "Cost", "cost"),

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod agents;
 pub mod board;
+pub mod brief;
 pub mod bulk;
 pub mod chat;
 pub mod cost;

@@ -8,10 +8,14 @@ use super::{
 };
 use blackboard::board::BriefView;
 use clap::Args;
+use comfy_table::Cell;
 use protocol::{
     ids::{AgentId, TaskId},
     routes,
-    spaces::SpaceId,
+    spaces::{
+        SpaceId,
+        brief::{BriefExplanation, short_id},
+    },
     words::counted,
 };
 use serde::Deserialize;
@@ -27,6 +31,9 @@ pub(super) struct BriefArgs {
     /// As a seat of this session is given it: with the findings of the session, in place of those of no session.
     #[arg(long, value_name = "TASK")]
     session: Option<TaskId>,
+    /// A table of its parts in place of the text: what each is, why it is there, and its tokens.
+    #[arg(long)]
+    why: bool,
 }
 
 pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), CliError> {
@@ -36,7 +43,7 @@ pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), Cl
     let session = args.session.map(|session| format!("&session={}", encoded(session.as_str())));
     let path = format!("{}/{space}/brief?for={agent}{}", routes::SPACES, session.unwrap_or_default());
     let answer: Value = client.get(&board, &path).await?;
-    let BriefView { brief, vault_entries } = BriefView::deserialize(&answer)
+    let BriefView { brief, vault_entries, explained } = BriefView::deserialize(&answer)
         .map_err(|error| CliError::new(Exit::Failed, format!("the board's answer can't be read: {error}")))?;
     let unknown = client.card_of(args.agent.as_str()).await.err();
     // An agent that has left may have memories.
@@ -51,6 +58,7 @@ pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), Cl
         return output::json(&answer);
     }
     match brief.text.is_empty() {
+        false if args.why => output::line(&table(explained)?)?,
         true => output::line(&format!("the space {} knows nothing for {}", args.space, args.agent))?,
         false => output::line(brief.text.trim_end())?,
     }
@@ -67,4 +75,22 @@ pub(super) async fn brief(common: &CommonArgs, args: BriefArgs) -> Result<(), Cl
     notes.extend(unknown.map(|failure| failure.message));
     notes.iter().for_each(|note| output::note(note));
     Ok(())
+}
+
+/// What is in a brief, and why.
+fn table(explained: Option<BriefExplanation>) -> Result<String, CliError> {
+    let explained = explained.ok_or_else(|| {
+        let why = "the board is of a version that does not say why: update its process";
+        CliError::new(Exit::Failed, why.to_owned())
+    })?;
+    let rows = explained.items.iter().map(|item| {
+        let id = item.entry.as_ref().map(|entry| short_id(&entry.id)).unwrap_or_default();
+        let tokens = item.tokens.to_string();
+        [&tokens, &item.layer, &id, &item.title, &item.why]
+            .map(|text| Cell::new(output::plain(text)))
+            .to_vec()
+    });
+    let table = output::table(&["tokens", "layer", "id", "title", "why"], rows);
+    let BriefExplanation { budget, left, .. } = &explained;
+    Ok(format!("{table}\n\n{left} of {} tokens are left; decisions are beside them", budget.tokens))
 }

@@ -8,9 +8,11 @@ mod actions;
 mod agent_views;
 mod answer_values;
 mod board_view;
+mod brief_view;
 mod chat_view;
 mod cost_view;
 mod elsewhere;
+mod entry_actions;
 mod health_view;
 mod inbox_view;
 mod page;
@@ -25,6 +27,7 @@ mod task_history;
 mod task_list;
 mod task_verb;
 mod task_view;
+mod viewer_board;
 mod views;
 
 use crate::console_paths;
@@ -56,7 +59,8 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(&post("stream"), [(Method::GET, web::to(stream::get))]))
         .service(resource(console_paths::SEND, [(Method::POST, web::to(actions::send))]))
         .service(resource(console_paths::SAY, [(Method::POST, web::to(actions::say))]))
-        .service(resource(&post("entry"), [(Method::POST, web::to(actions::entry))]))
+        .service(resource(&post("entry"), [(Method::POST, web::to(entry_actions::change))]))
+        .service(resource(&post("post"), [(Method::POST, web::to(entry_actions::post))]))
         .service(resource(&post("redrive"), [(Method::POST, web::to(actions::redrive))]))
         .service(resource(&post("steer"), [(Method::POST, web::to(actions::steer))]))
         .service(resource(&post("answer"), [(Method::POST, web::to(actions::answer))]))

@@ -1,5 +1,7 @@
-//! What the registry's console calls agents of other processes with, and what it remembers of their answers.
+//! What the registry's console calls agents and the board of other processes with, and what it remembers of their answers.
 
+use blackboard::client::Blackboard;
+use console::views::space::EntryLine;
 use dashmap::DashMap;
 use protocol::{
     ids::{AgentId, TaskId},
@@ -29,28 +31,56 @@ pub(in crate::http) struct OpenQuestion {
     pub(in crate::http) question: Question,
 }
 
-/// How long the questions that wait elsewhere are taken for those that wait now.
+/// How long what waits elsewhere is taken for what waits now.
 const FRESH: Duration = Duration::from_secs(2);
-/// How long an agent that gave no answer is not asked again.
+/// How long who gave no answer is not asked again.
 const SILENCE: Duration = Duration::from_secs(15);
-/// The most users whose questions are remembered.
+/// The most users whose answers are remembered.
 const MOST_USERS: usize = 64;
 
-/// What waits for a user, and when it was asked for.
-type KnownWaiting = (Instant, WaitingElsewhere);
+/// What the board is called where those are named that gave no answer. No agent has this name.
+pub(in crate::http) const BOARD: &str = "the board";
+
+/// An answer, and when it was asked for.
+type KnownAnswer<T> = Option<(Instant, T)>;
+
+/// What was answered for each user. Whoever asks holds the lock: other pages of the user wait for the answer.
+struct FreshAnswers<T>(DashMap<Principal, Arc<Mutex<KnownAnswer<T>>>>);
+
+impl<T: Clone> FreshAnswers<T> {
+    /// The answer for `user`: that of the last two seconds, else what `ask` returns.
+    async fn of(&self, user: &Principal, ask: impl Future<Output = T>) -> T {
+        if self.0.len() >= MOST_USERS && !self.0.contains_key(user) {
+            self.0.clear();
+        }
+        let of_user = self.0.entry(user.clone()).or_default().clone();
+        let mut known = of_user.lock().await;
+        match &*known {
+            Some((at, answer)) if at.elapsed() < FRESH => answer.clone(),
+            Some(_) | None => {
+                let answer = ask.await;
+                *known = Some((Instant::now(), answer.clone()));
+                answer
+            }
+        }
+    }
+}
 
 /// The calls of the registry for the users of its console.
 pub struct RegistryCalls {
     pub(in crate::http) wire: HttpClient,
-    /// Each user's questions, and when they were asked for. Whoever asks holds the lock: other pages of the user wait for the answer.
-    asked: DashMap<Principal, Arc<Mutex<Option<KnownWaiting>>>>,
-    silent: DashMap<AgentId, Instant>,
+    /// The board of another process, called for the user that is named.
+    pub(in crate::http) board: Option<Blackboard>,
+    questions: FreshAnswers<WaitingElsewhere>,
+    proposals: FreshAnswers<Vec<EntryLine>>,
+    silent: DashMap<String, Instant>,
 }
 
 impl RegistryCalls {
-    /// `wire` signs as the registry.
-    pub fn new(wire: HttpClient) -> Self {
-        Self { wire, asked: DashMap::new(), silent: DashMap::new() }
+    /// `wire` signs as the registry, and `board` is that of another process.
+    pub fn new(wire: HttpClient, board: Option<Blackboard>) -> Self {
+        let (questions, proposals) = (FreshAnswers(DashMap::new()), FreshAnswers(DashMap::new()));
+        Self { wire, board, questions, proposals, silent: DashMap::new() }
     }
 
     /// The questions of `user`: those of the last two seconds, else what `ask` returns.
@@ -59,35 +89,33 @@ impl RegistryCalls {
         user: &Principal,
         ask: impl Future<Output = WaitingElsewhere>,
     ) -> WaitingElsewhere {
-        if self.asked.len() >= MOST_USERS && !self.asked.contains_key(user) {
-            self.asked.clear();
-        }
-        let of_user = self.asked.entry(user.clone()).or_default().clone();
-        let mut known = of_user.lock().await;
-        match &*known {
-            Some((at, waiting)) if at.elapsed() < FRESH => waiting.clone(),
-            Some(_) | None => {
-                let waiting = ask.await;
-                *known = Some((Instant::now(), waiting.clone()));
-                waiting
-            }
-        }
+        self.questions.of(user, ask).await
     }
 
-    /// Something of `user` has changed elsewhere: its questions are asked for anew.
+    /// The proposals that wait for `user`, likewise.
+    pub(in crate::http) async fn proposals(
+        &self,
+        user: &Principal,
+        ask: impl Future<Output = Vec<EntryLine>>,
+    ) -> Vec<EntryLine> {
+        self.proposals.of(user, ask).await
+    }
+
+    /// Something of `user` has changed elsewhere: what waits is asked for anew.
     pub(in crate::http) fn forget(&self, user: &Principal) {
-        self.asked.remove(user);
+        self.questions.0.remove(user);
+        self.proposals.0.remove(user);
     }
 
-    /// Whether `agent` gave no answer a short time ago.
-    pub(in crate::http) fn is_silent(&self, agent: &AgentId) -> bool {
-        self.silent.get(agent).is_some_and(|until| *until > Instant::now())
+    /// Whether `name` gave no answer a short time ago.
+    pub(in crate::http) fn is_silent(&self, name: &str) -> bool {
+        self.silent.get(name).is_some_and(|until| *until > Instant::now())
     }
 
-    /// `agent` gives no answer.
-    pub(in crate::http) fn note_silent(&self, agent: &AgentId) {
+    /// `name`, an agent or [`BOARD`], gives no answer.
+    pub(in crate::http) fn note_silent(&self, name: &str) {
         self.silent.retain(|_, until| *until > Instant::now());
-        self.silent.insert(agent.clone(), Instant::now() + SILENCE);
+        self.silent.insert(name.to_owned(), Instant::now() + SILENCE);
     }
 }
 

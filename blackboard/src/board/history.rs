@@ -10,7 +10,7 @@ use crate::{
 use protocol::{
     principal::Principal,
     problem::Problem,
-    signal::{self, Cursor, Selector, Signal},
+    signal::{self, BoardPosition, Cursor, Selector, Signal},
     time::WallTime,
 };
 use std::time::Duration;
@@ -18,12 +18,13 @@ use store::{self, Batch, Expectation, Filter, Lane, Record, Revision, SharedStor
 
 const PAGE: usize = 256;
 
-/// Up to `limit` signals after `after`, or from the oldest, that `by` may see. Blocks for each page of the store.
+/// Up to `limit` signals after `after`, or from the oldest, that `by` may see. With `until` those up to this revision that are kept;
+/// without, removed ones behind `after` are a refusal. Blocks for each page of the store.
 pub(super) fn read_page(
     store: &SharedStore,
     by: &Principal,
     selector: &Selector,
-    after: Option<Cursor>,
+    (after, until): (Option<Cursor>, Option<Revision>),
     limit: usize,
 ) -> Result<SignalPage, Problem> {
     let filter = signals::store_filter(selector);
@@ -34,9 +35,13 @@ pub(super) fn read_page(
     if limit == 0 {
         return Ok(SignalPage { signals, next: after.unwrap_or_else(|| at(head)) });
     }
+    let end = until.unwrap_or(Revision::MAX);
     loop {
-        let records = store.read(&filter, next, PAGE)?;
-        for record in &records {
+        // A revision is one record at most.
+        let wanted = PAGE.min(usize::try_from(end.saturating_sub(next)).unwrap_or(PAGE));
+        let records = if wanted == 0 { Vec::new() } else { store.read(&filter, next, wanted)? };
+        let is_last = records.len() < wanted || records.last().is_none_or(|last| last.revision >= end);
+        for record in records.iter().take_while(|record| record.revision <= end) {
             next = record.revision;
             let is_wanted = |signal: &Signal| selector.admits(signal) && signal::may_see(by, signal);
             signals.extend(signals::parse_record(record).filter(|posted| is_wanted(&posted.signal)));
@@ -44,12 +49,16 @@ pub(super) fn read_page(
                 break;
             }
         }
-        if signals.len() == limit || records.len() < PAGE {
-            if let Some(after) = &after {
-                feed::check_cursor(store, &filter, after)?;
+        if signals.len() == limit || is_last {
+            match (&after, until) {
+                (Some(after), None) => feed::check_cursor(store, &filter, after)?,
+                (Some(after), Some(_)) => {
+                    after.check(&BoardPosition { generation: store.generation(), floor: 0, head })?;
+                }
+                (None, _) => {}
             }
             if signals.len() < limit {
-                next = next.max(head);
+                next = next.max(head.min(end));
             }
             return Ok(SignalPage { signals, next: at(next) });
         }

@@ -318,6 +318,39 @@ async fn old_signals_are_removed_and_a_cursor_below_the_floor_is_refused() {
 }
 
 #[actix::test]
+async fn a_range_has_what_is_kept_up_to_its_end_and_is_read_in_pages() {
+    let store = memory::new();
+    let board = Board::start(store.clone(), BoardConfig::fast(), BoardClock::system()).unwrap();
+    let (by, reader) = (agent("b-1"), Principal::local_user());
+    let mut revisions = Vec::new();
+    for at in 0..600 {
+        let kind = if at % 100 == 0 { "help.needed" } else { "artifact.produced" };
+        revisions.push(board.publish(&by, signal(&format!("s-{at}"), kind, "b-1")).await.unwrap());
+    }
+    let range = async |types: &[&str], after: u64, until: u64, limit| {
+        let types = types.iter().map(|kind| (*kind).to_owned()).collect();
+        let selector = Selector { types, ..Selector::default() };
+        let page = board.read_range(&reader, selector, (Some(after.into()), until), limit).await.unwrap();
+        let found: Vec<_> = page.signals.iter().map(|posted| posted.revision).collect();
+        (found, page.next.revision)
+    };
+    let (found, next) = range(&[], revisions[9], revisions[590], 500).await;
+    assert_eq!((found.as_slice(), next), (&revisions[10..510], revisions[509]));
+    let (found, next) = range(&[], next, revisions[590], 500).await;
+    assert_eq!((found.as_slice(), next), (&revisions[510..=590], revisions[590]));
+    assert_eq!(range(&[], next, revisions[590], 500).await, (vec![], revisions[590]), "nothing is behind it");
+    // Few have the type: those behind the end are not read.
+    let (found, next) = range(&["help.needed"], revisions[0], revisions[350], 10).await;
+    assert_eq!((found, next), (vec![revisions[100], revisions[200], revisions[300]], revisions[350]));
+    store.trim(crate::signals::all_signals(), revisions[500]).await.unwrap();
+    let (found, _) = range(&[], 0, revisions[502], 500).await;
+    assert_eq!(found.as_slice(), &revisions[500..=502], "what was removed is left out");
+    let foreign = Cursor { generation: Some("0a1f".to_owned()), revision: 1 };
+    let refused = board.read_range(&reader, Selector::default(), (Some(foreign), 9), 1).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::GenerationChanged);
+}
+
+#[actix::test]
 async fn the_oldest_signals_are_trimmed_to_the_size_limit_and_repeats_are_still_recognised() {
     let store = store::memory::new();
     let board = Board::start(store.clone(), BoardConfig::fast(), BoardClock::system()).unwrap();

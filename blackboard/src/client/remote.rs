@@ -145,6 +145,17 @@ impl RemoteBoard {
         self.base.forget_if_unreachable(base, outcome).await
     }
 
+    /// The bytes of a stream of events.
+    pub(super) async fn events(
+        &self,
+        by: &Principal,
+        base: &Arc<str>,
+        call: ClientRequest<'_>,
+    ) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send + use<>, Problem> {
+        let response = self.client(by).events(call).await;
+        self.base.forget_if_unreachable(base, response).await
+    }
+
     /// Performs an operation as the agent `by`.
     pub(super) async fn perform<O: Operation>(
         &self,
@@ -202,11 +213,12 @@ impl RemoteBoard {
         &self,
         by: &Principal,
         selector: &Selector,
-        after: Option<Cursor>,
+        (after, until): (Option<Cursor>, Option<u64>),
         limit: usize,
     ) -> Result<SignalPage, Problem> {
         let base = self.base.url().await?;
         let mut url = format!("{base}{}?limit={limit}", routes::SIGNALS);
+        until.iter().for_each(|until| url.push_str(&format!("&until={until}")));
         push_query(&mut url, selector, after.as_ref())?;
         self.json(by, &base, ClientRequest::get(&url, RECIPIENT)).await
     }
@@ -254,7 +266,7 @@ impl RemoteBoard {
         crate::signals::check_selector(&selector)?;
         let cursor = match after {
             Some(after) => after,
-            None => self.read(by, &selector, None, 0).await?.next,
+            None => self.read(by, &selector, (None, None), 0).await?.next,
         };
         let stream = Some(self.connect(by, &selector, &cursor).await?);
         let follower =
@@ -277,8 +289,7 @@ impl RemoteBoard {
         let base = self.base.url().await?;
         let mut url = format!("{base}{}/stream?", routes::SIGNALS);
         push_query(&mut url, selector, Some(cursor))?;
-        let response = self.client(by).events(ClientRequest::get(&url, RECIPIENT)).await;
-        let events = self.base.forget_if_unreachable(&base, response).await?.eventsource();
+        let events = self.events(by, &base, ClientRequest::get(&url, RECIPIENT)).await?.eventsource();
         Ok(Box::pin(events.map(|event| serde_json::from_str(&event.ok()?.data).ok())))
     }
 }

@@ -1,17 +1,30 @@
 //! Spaces and entries by the handle of the blackboard: of this process, or over HTTP.
 
 use super::{Blackboard, BoardBackend, remote::RemoteBoard};
+use crate::board::BriefView;
 use crate::spaces::{EntryChange, EntryOutcome, EntryPage, EntryQuery, FindingsOf};
+use eventsource_stream::Eventsource as _;
+use futures_util::{Stream, StreamExt as _, stream};
 use protocol::{
-    ids::{EntryId, SpaceId},
+    ids::{AgentId, EntryId, SpaceId, TaskId},
     principal::{Principal, SenderProof},
     problem::{Problem, Reason},
     routes,
-    spaces::{Entry, EntryDraft, Reader, Space},
+    spaces::{Entry, EntryDraft, Reader, Space, request::SessionScope},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
+use std::{future::ready, pin::Pin};
 use transport::http_client::ClientRequest;
+
+/// A stream that has an item for each change.
+pub type BoardChanges = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
+/// The answer of `GET /board/spaces`.
+#[derive(Deserialize)]
+struct SpaceListAnswer {
+    spaces: Vec<Space>,
+}
 
 /// An agent or a service of this process; its calls to another process are signed.
 pub(super) fn reader(by: &Principal) -> Reader {
@@ -24,6 +37,53 @@ impl Blackboard {
         match &self.0 {
             BoardBackend::Local(board) => board.spaces().space(&reader(by), id).await,
             BoardBackend::Remote(remote) => remote.get_space_json(by, id, "").await,
+        }
+    }
+
+    /// The spaces that `by` is a member of.
+    pub async fn spaces(&self, by: &Principal) -> Result<Vec<Space>, Problem> {
+        match &self.0 {
+            BoardBackend::Local(board) => board.spaces().spaces(&reader(by)).await,
+            BoardBackend::Remote(remote) => {
+                let base = remote.base.url().await?;
+                let url = format!("{base}{}", routes::SPACES);
+                let list: SpaceListAnswer =
+                    remote.json(by, &base, ClientRequest::get(&url, super::remote::RECIPIENT)).await?;
+                Ok(list.spaces)
+            }
+        }
+    }
+
+    /// The brief of `agent` as `by` may see it, with the findings of `session`.
+    pub async fn brief_of(
+        &self,
+        by: &Principal,
+        space: &SpaceId,
+        agent: &AgentId,
+        session: Option<TaskId>,
+    ) -> Result<BriefView, Problem> {
+        match &self.0 {
+            BoardBackend::Local(board) => {
+                let scope = SessionScope { session, ..SessionScope::default() };
+                board.spaces().brief(&reader(by), space, agent, (scope, None)).await
+            }
+            BoardBackend::Remote(remote) => {
+                let session = session.map(|session| format!("&session={session}")).unwrap_or_default();
+                remote.get_space_json(by, space, &format!("/brief?for={agent}{session}")).await
+            }
+        }
+    }
+
+    /// Wakes with each change of entries of `space` that `by` may see, until the stream is lost.
+    pub async fn entry_changes(&self, by: &Principal, space: &SpaceId) -> Result<BoardChanges, Problem> {
+        match &self.0 {
+            BoardBackend::Local(board) => {
+                let follower = board.spaces().follow(&reader(by), space, EntryQuery::default(), None).await?;
+                Ok(Box::pin(stream::unfold(follower, |mut follower| async {
+                    follower.next().await.ok().map(|_| ((), follower))
+                })))
+            }
+            BoardBackend::Remote(remote) => remote.entry_changes(by, space).await,
         }
     }
 
@@ -129,6 +189,14 @@ impl RemoteBoard {
         let base = self.base.url().await?;
         let url = format!("{base}{}/{space}{path}", routes::SPACES);
         self.json(by, &base, ClientRequest::get(&url, super::remote::RECIPIENT)).await
+    }
+
+    async fn entry_changes(&self, by: &Principal, space: &SpaceId) -> Result<BoardChanges, Problem> {
+        let base = self.base.url().await?;
+        let url = format!("{base}{}/{space}/entries/stream", routes::SPACES);
+        let events = self.events(by, &base, ClientRequest::get(&url, super::remote::RECIPIENT)).await?;
+        let changes = events.eventsource().take_while(|event| ready(event.is_ok()));
+        Ok(Box::pin(changes.map(drop)))
     }
 
     pub(super) async fn post_space_json<T: DeserializeOwned>(

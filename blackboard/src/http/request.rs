@@ -21,6 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(super) struct SignalQuery {
     pub selector: Selector,
     pub after: Option<Cursor>,
+    /// The last revision of a range.
+    pub until: Option<u64>,
     pub limit: Option<usize>,
 }
 
@@ -120,14 +122,18 @@ pub(super) fn parse_query(text: &str) -> Result<SignalQuery, Problem> {
                     Some(TaskId::parse(value).map_err(|bad| invalid_field("taskId", bad))?);
             }
             "after" => query.after = Some(parse_cursor("after", value)?),
+            "until" => {
+                query.until = Some(value.parse().map_err(|_| invalid_field("until", "must be a revision"))?);
+            }
             "limit" => {
                 query.limit =
                     Some(value.parse().map_err(|_| invalid_field("limit", "must be a whole number"))?);
             }
             other => {
                 let other: String = other.chars().take(80).collect();
-                let message =
-                    format!("{other:?} is not asked here: type, capability, taskId, after and limit are");
+                let message = format!(
+                    "{other:?} is not asked here: type, capability, taskId, after, until and limit are"
+                );
                 return Err(invalid(message));
             }
         }
@@ -240,16 +246,17 @@ mod tests {
 
     #[test]
     fn a_query_is_parsed_or_refused() {
-        let parsed =
-            parse_query("type=task.*&type=help.needed,acme.x&capability=rest&taskId=t-1&after=7&limit=3")
-                .unwrap();
+        let parsed = parse_query(
+            "type=task.*&type=help.needed,acme.x&capability=rest&taskId=t-1&after=7&until=9&limit=3",
+        )
+        .unwrap();
         assert_eq!(parsed.selector.types, ["task.*", "help.needed", "acme.x"]);
         assert_eq!(
-            (parsed.after, parsed.limit, parsed.selector.capabilities.len()),
-            (Some(7.into()), Some(3), 1)
+            (parsed.after, parsed.until, parsed.limit, parsed.selector.capabilities.len()),
+            (Some(7.into()), Some(9), Some(3), 1)
         );
         let too_large = "after=18446744073709551616";
-        for bad in ["after=-1", "limit=x", "capability=../", "taskId=", "kind=task.*", too_large] {
+        for bad in ["after=-1", "limit=x", "until=x", "capability=../", "taskId=", "kind=task.*", too_large] {
             assert_eq!(parse_query(bad).unwrap_err().reason, Reason::InvalidField, "{bad}");
         }
     }

@@ -5,6 +5,9 @@
 //! does not fit is left out, and the next one is tried. The last findings have a share of the budget that nothing else takes; in
 //! it each has a part of its own, to which it is cut.
 
+mod explanation;
+pub use explanation::{BriefExplanation, BriefItem};
+
 use super::{
     Entry, EntryId, EntryKind, EntryState, EntryType, Grade, MemoryScope, Reader, Space, SpaceId, SpaceVerb,
     may, task_history,
@@ -32,8 +35,10 @@ pub const MAX_OMITTED: usize = 64;
 const AREAS: usize = 5;
 
 /// What a brief may hold beside the decisions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct BriefBudget {
+    /// The most memories.
     pub items: usize,
     /// The most findings: the newest.
     pub findings: usize,
@@ -283,12 +288,23 @@ fn layer(entry: &Entry) -> Option<Layer> {
 /// material for a brief, change nothing. `knowledge` is in the text: of the reader
 /// all its areas, of its teammates those that they know best.
 pub fn brief<'a>(
-    (reader, root): (&Reader, Option<&TaskRoot>),
+    of: (&Reader, Option<&TaskRoot>),
     space: &Space,
     entries: impl IntoIterator<Item = &'a Entry>,
     knowledge: &BTreeMap<AgentId, AgentKnowledge>,
     budget: BriefBudget,
 ) -> Brief {
+    explained_brief(of, space, entries, knowledge, budget).0
+}
+
+/// The same, and why each part of it is there.
+pub fn explained_brief<'a>(
+    (reader, root): (&Reader, Option<&TaskRoot>),
+    space: &Space,
+    entries: impl IntoIterator<Item = &'a Entry>,
+    knowledge: &BTreeMap<AgentId, AgentKnowledge>,
+    budget: BriefBudget,
+) -> (Brief, BriefExplanation) {
     let mut layers: BTreeMap<Layer, Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
         if let Some(layer) = layer(entry)
@@ -327,20 +343,18 @@ pub fn brief<'a>(
         learnings.into_iter().partition(|entry| is_of_others(entry));
     draft.section(CORE, &core, SectionOrder::AsGiven);
     draft.section(LEARNINGS, &learnings, SectionOrder::AsGiven);
-    draft.lines(FINDINGS, referenced(findings));
+    draft.lines(FINDINGS, explanation::findings(findings, budget));
     draft.section(TASKS, &tasks, SectionOrder::Reversed);
     draft.own_knowledge(reader, knowledge);
     draft.teammates(reader, knowledge);
     let memories = draft.fitting(&[others_core, others_learnings].concat());
-    draft.fenced_lines(OTHERS_MEMORIES, memories);
-    draft.fenced_lines(OTHERS_FINDINGS, referenced(others));
+    draft.fenced_lines(OTHERS_MEMORIES, explanation::of_others(memories));
+    draft.fenced_lines(OTHERS_FINDINGS, explanation::of_others(explanation::findings(others, budget)));
     draft.finish()
 }
 
-/// The lines with references to their entries.
-fn referenced(lines: Vec<(String, &Entry)>) -> Vec<(String, BriefEntry)> {
-    lines.into_iter().map(|(line, entry)| (line, reference(entry))).collect()
-}
+/// A text of a brief, and what it is.
+type ExplainedLine = (String, BriefItem);
 
 const DECISIONS: &str = "Decisions. They bind everybody in this space and outrank all that follows.";
 const CORE: &str = "Core context.";
@@ -367,12 +381,13 @@ struct BriefDraft {
     items: usize,
     tokens: usize,
     budget: BriefBudget,
+    explained: Vec<BriefItem>,
 }
 
 impl BriefDraft {
     fn new(space: SpaceId, budget: BriefBudget) -> Self {
         let brief = Brief::empty(space);
-        Self { brief, items: budget.items, tokens: budget.tokens, budget }
+        Self { brief, items: budget.items, tokens: budget.tokens, budget, explained: Vec::new() }
     }
 
     fn heading(&mut self, heading: &str) {
@@ -404,8 +419,7 @@ impl BriefDraft {
                 self.omit(entry, why);
                 continue;
             }
-            self.brief.text.push_str(&line_of(entry, &entry.content));
-            self.brief.included.push(reference(entry));
+            self.add(&line_of(entry, &entry.content), explanation::decision(entry));
         }
     }
 
@@ -419,7 +433,7 @@ impl BriefDraft {
     }
 
     /// The lines of the entries that fit. The others are named as left out.
-    fn fitting(&mut self, entries: &[&Entry]) -> Vec<(String, BriefEntry)> {
+    fn fitting(&mut self, entries: &[&Entry]) -> Vec<ExplainedLine> {
         let mut fitting = Vec::new();
         for entry in entries {
             let line = match task_history::is_remembered(entry) {
@@ -441,31 +455,45 @@ impl BriefDraft {
             };
             self.tokens = left;
             self.items -= usize::from(is_item);
-            fitting.push((line, reference(entry)));
+            let place = self.budget.items - self.items;
+            fitting.push((line, explanation::memory(entry, (place, self.budget.items))));
         }
         fitting
     }
 
     /// Lines between marks.
-    fn fenced_lines(&mut self, heading: &str, lines: Vec<(String, BriefEntry)>) {
+    fn fenced_lines(&mut self, heading: &str, lines: Vec<ExplainedLine>) {
         if lines.is_empty() {
             return;
         }
         self.heading(heading);
-        let (lines, entries): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
-        let _ = writeln!(self.brief.text, "{}", fenced(&lines.concat()));
-        self.brief.included.extend(entries);
+        let mut text = String::new();
+        for (line, item) in lines {
+            text.push_str(&line);
+            self.explain(&line, item);
+        }
+        let _ = writeln!(self.brief.text, "{}", fenced(&text));
     }
 
-    fn lines(&mut self, heading: &str, lines: Vec<(String, BriefEntry)>) {
+    fn lines(&mut self, heading: &str, lines: Vec<ExplainedLine>) {
         if lines.is_empty() {
             return;
         }
         self.heading(heading);
-        for (line, entry) in lines {
-            self.brief.text.push_str(&line);
-            self.brief.included.push(entry);
+        for (line, item) in lines {
+            self.add(&line, item);
         }
+    }
+
+    fn add(&mut self, line: &str, item: BriefItem) {
+        self.brief.text.push_str(line);
+        self.explain(line, item);
+    }
+
+    /// Notes what `line`, which is in the text, is.
+    fn explain(&mut self, line: &str, item: BriefItem) {
+        self.brief.included.extend(item.entry.clone());
+        self.explained.push(BriefItem { tokens: tokens(line), ..item });
     }
 
     /// The findings, each cut to its part of their share. What short ones leave is for the longer ones, and what all leave for the
@@ -505,14 +533,13 @@ impl BriefDraft {
             && let Some(left) = self.tokens.checked_sub(tokens(&line))
         {
             self.tokens = left;
-            self.heading(KNOWLEDGE);
-            self.brief.text.push_str(&line);
+            self.lines(KNOWLEDGE, vec![(line, explanation::own_knowledge())]);
         }
     }
 
     /// The teammates with expertise that fit, without the reader.
     fn teammates(&mut self, reader: &Reader, teammates: &BTreeMap<AgentId, AgentKnowledge>) {
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         for (agent, knowledge) in teammates {
             let is_reader = reader.principal.id() == agent.as_str();
             let areas = knowledge.best(AREAS);
@@ -522,13 +549,10 @@ impl BriefDraft {
             let line = format!("- {agent}: {}\n", areas.join(", "));
             if let Some(left) = self.tokens.checked_sub(tokens(&line)) {
                 self.tokens = left;
-                lines.push_str(&line);
+                lines.push((line, explanation::teammate(agent)));
             }
         }
-        if !lines.is_empty() {
-            self.heading(TEAMMATES);
-            self.brief.text.push_str(&lines);
-        }
+        self.lines(TEAMMATES, lines);
     }
 
     fn omit(&mut self, entry: &Entry, why: String) {
@@ -537,9 +561,10 @@ impl BriefDraft {
         }
     }
 
-    fn finish(mut self) -> Brief {
+    fn finish(mut self) -> (Brief, BriefExplanation) {
         self.brief.tokens = tokens(&self.brief.text);
-        self.brief
+        let explanation = BriefExplanation { items: self.explained, budget: self.budget, left: self.tokens };
+        (self.brief, explanation)
     }
 }
 

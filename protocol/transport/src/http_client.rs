@@ -174,6 +174,7 @@ pub struct HttpClient {
     signer: Option<Arc<Signer>>,
     limits: Arc<HttpClientLimits>,
     unreachable_reason: Option<Reason>,
+    acts_for: Option<Principal>,
 }
 
 impl HttpClient {
@@ -189,13 +190,25 @@ impl HttpClient {
             .pool_idle_timeout(limits.idle)
             .build()
             .map_err(|error| Problem::new(Reason::Internal, format!("no HTTP client: {error}")))?;
-        Ok(Self { client, signer: signer.map(Arc::new), limits: Arc::new(limits), unreachable_reason: None })
+        Ok(Self {
+            client,
+            signer: signer.map(Arc::new),
+            limits: Arc::new(limits),
+            unreachable_reason: None,
+            acts_for: None,
+        })
     }
 
     /// The same connections, signing with `signer`.
     #[must_use]
     pub fn signing_as(&self, signer: Signer) -> Self {
         Self { signer: Some(Arc::new(signer)), ..self.clone() }
+    }
+
+    /// The same connections; every request is made for this user, as by [`ClientRequest::acts_for`].
+    #[must_use]
+    pub fn acting_for(&self, user: &Principal) -> Self {
+        Self { acts_for: Some(user.clone()), ..self.clone() }
     }
 
     /// The same connections; an unreachable server gives the problem `reason`, such as `registry_unavailable`.
@@ -314,7 +327,7 @@ impl HttpClient {
     pub async fn events(
         &self,
         call: ClientRequest<'_>,
-    ) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send + 'static, Problem> {
+    ) -> Result<impl Stream<Item = Result<Bytes, Problem>> + Send + use<>, Problem> {
         let silence = self.limits.silence;
         let call = call.header("accept", "text/event-stream");
         let answer = self.send_introduced(&call, ResponseKind::Stream).await?;
@@ -333,7 +346,8 @@ impl HttpClient {
     /// The request of `call`, signed under the key that the signer shares with the recipient.
     fn request(&self, call: &ClientRequest<'_>) -> Result<reqwest::RequestBuilder, Problem> {
         self.request_signed_by(call, |Signer { keys, me }, parts| {
-            keys.sign_request_for(me, parts, now(), call.acts_for.as_ref())
+            let user = call.acts_for.as_ref().or(self.acts_for.as_ref());
+            keys.sign_request_for(me, parts, now(), user)
         })
     }
 

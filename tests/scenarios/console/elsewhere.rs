@@ -15,7 +15,7 @@ turns:
   - { end: { done: deleted } }
 ";
 
-async fn processes() -> (Cluster, Process) {
+pub(super) async fn processes() -> (Cluster, Process) {
     let cluster = Cluster::start_with(Some(CALLERS)).await;
     std::fs::write(cluster.path("script.yaml"), SCRIPT).unwrap();
     let gate = cluster.node("gate", &format!("{GATE}\n{CALLERS}")).await;
@@ -24,7 +24,7 @@ async fn processes() -> (Cluster, Process) {
 }
 
 /// The page of the registry that the link of `mesh console` opens.
-async fn page_of_registry(cluster: &Cluster) -> Page {
+pub(super) async fn page_of_registry(cluster: &Cluster) -> Page {
     let token = cluster.registry.data.join("token").to_string_lossy().into_owned();
     let args = ["console", "--no-open", "--url", &cluster.registry.url, "--token", &token];
     let (code, link, errors) = mesh(&args, &[]);

@@ -16,7 +16,7 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::card::Card;
+use protocol::{card::Card, spaces::space::DEFAULT_SPACE};
 use std::time::Duration;
 use tools::AgentTools;
 
@@ -71,6 +71,7 @@ pub fn view(viewer: &Viewer, data: &AgentData) -> Markup {
                         (mark(tone, word)) span.nowrap { (agents::load(line)) }
                         @if let Some(queued) = line.queued.filter(|queued| *queued > 0) { span { (queued) " tasks wait" } }
                         @if line.is_here { a href=(tasks.href()) { "Tasks" } a href=(ConsoleLocation::chat(&line.id, "").href()) { "Chat" } }
+                        a href=(ConsoleLocation::brief(DEFAULT_SPACE, &line.id).href()) { "Brief" }
                         @if let Some(console) = line.console() { a href=(console) rel="noreferrer" { "Its console" } }
                     }
                 }

@@ -10,9 +10,9 @@ use crate::{
     visible_text::{VisibleText, brief},
 };
 use maud::{Markup, html};
-use protocol::spaces::{Entry, EntryKind, EntryLink, EntryState, Space};
+use protocol::spaces::{Entry, EntryKind, EntryLink, EntryState, EntryType, Space};
 
-/// An entry, and what the viewer may do with it: `merge`, `reject`, `archive`, `withdraw` or `accept`.
+/// An entry, and what the viewer may do with it: `merge`, `reject`, `archive`, `withdraw`, `accept` or `supersede`.
 #[derive(Debug, Clone)]
 pub struct EntryLine {
     pub entry: Entry,
@@ -34,6 +34,8 @@ pub struct SpaceData {
     pub space: Space,
     /// One of each kind, or the only one that the address asks for.
     pub zones: Vec<EntryZone>,
+    /// The kinds of entries that the viewer may post.
+    pub posts: Vec<EntryKind>,
 }
 
 /// The kinds of entries, with the state of each that a page begins with.
@@ -70,9 +72,10 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &SpaceData) -> Markup {
             div.head {
                 div {
                     h1 { "Space " (data.space.id) }
-                    p.muted { "What the team knows. Decisions, memory and findings reach the turns of its members. " a href=(ConsoleLocation::of(ViewName::Board).href()) { "Board" } }
+                    p.muted { "What the team knows. Decisions, memory and findings reach the turns of its members. " a href=(ConsoleLocation::brief(data.space.id.as_str(), "").href()) { "What an agent is given" } " \u{b7} " a href=(ConsoleLocation::of(ViewName::Board).href()) { "Board" } }
                 }
             }
+            @if viewer.is_signed_in && !data.posts.is_empty() { (post(data)) }
             (filter_form::form("Filter entries", at, &ConsoleLocation::space(data.space.id.as_str()), html! {
                 (select("kind", "Kind", &at.kind, &kinds))
                 (select("state", "State", &at.state, &states))
@@ -147,7 +150,10 @@ pub(super) fn entry(viewer: &Viewer, line: &EntryLine) -> Markup {
             @if let Some(reason) = &entry.reason {
                 p.small.muted { (VisibleText(reason)) @if let Some(by) = &entry.changed_by { " (" (VisibleText(&by.to_string())) ")" } }
             }
-            @if viewer.is_signed_in && !actions.is_empty() { (decide(entry, actions)) }
+            @if viewer.is_signed_in {
+                @if actions.iter().any(|action| *action != SUPERSEDE) { (decide(entry, actions)) }
+                @if actions.contains(&SUPERSEDE) { (supersede(entry)) }
+            }
         }
     }
 }
@@ -175,7 +181,7 @@ fn decide(entry: &Entry, actions: &[&str]) -> Markup {
             (form.with(html! {
                 label { "Reason" span.hint { "a rejection needs one" } input type="text" name="reason" maxlength="2000"; }
                 div.actions {
-                    @for action in actions {
+                    @for action in actions.iter().filter(|action| **action != SUPERSEDE) {
                         button type="submit" name="change" value=(action)
                             class=(match *action { "merge" | "accept" => "primary", _ => "danger" }) {
                             (match *action { "merge" => "Merge", "reject" => "Reject", "archive" => "Archive", "withdraw" => "Withdraw", _ => "Accept" })
@@ -183,6 +189,61 @@ fn decide(entry: &Entry, actions: &[&str]) -> Markup {
                     }
                 }
             }))
+        }
+    }
+}
+
+/// The action that has a form of its own.
+const SUPERSEDE: &str = "supersede";
+
+/// The form for the decision that replaces `entry`.
+fn supersede(entry: &Entry) -> Markup {
+    let (version, kind) = (entry.version.to_string(), entry.entry_type.map(|kind| kind.to_string()));
+    let hidden = [
+        ("space", entry.space.as_str()),
+        ("entry", entry.id.as_str()),
+        ("version", version.as_str()),
+        ("change", SUPERSEDE),
+        ("type", kind.as_deref().unwrap_or_default()),
+    ];
+    let form = ActionForm { path: "entry", done: "The new decision is in force.", hidden: &hidden };
+    html! {
+        details data-key={ "supersede-" (entry.id) } {
+            summary.small { "Supersede" }
+            (form.with(html! {
+                label { "Title of the new decision" input type="text" name="title" maxlength="500" value=(entry.title); }
+                label { "What is decided" textarea name="content" rows="3" required {} }
+                label { "Reason" input type="text" name="reason" maxlength="500"; }
+                div.actions { button.primary type="submit" { "Decide, in its place" } }
+            }))
+        }
+    }
+}
+
+/// The form for a new entry.
+fn post(data: &SpaceData) -> Markup {
+    let hidden = [("space", data.space.id.as_str())];
+    let form = ActionForm { path: "post", done: "The entry is posted.", hidden: &hidden };
+    let choices = data.posts.iter().flat_map(|kind| {
+        let types: Vec<_> = EntryType::ALL.into_iter().filter(|of| of.belongs_to(*kind)).collect();
+        let typed =
+            types.iter().map(|of| (format!("{kind}/{of}"), format!("{kind}: {of}"))).collect::<Vec<_>>();
+        if typed.is_empty() { vec![(kind.to_string(), kind.to_string())] } else { typed }
+    });
+    html! {
+        section.card {
+            header { h2 { "Add" } }
+            div.body {
+                details data-key="post" {
+                    summary { "A finding, a proposal, a decision or memory" }
+                    (form.with(html! {
+                        label { "What it is" select name="what" { @for (value, words) in choices { option value=(value) { (words) } } } }
+                        label { "Title" span.hint { "may be empty" } input type="text" name="title" maxlength="500"; }
+                        label { "Text" textarea name="content" rows="3" required {} }
+                        div.actions { button.primary type="submit" { "Post" } }
+                    }))
+                }
+            }
         }
     }
 }
@@ -215,7 +276,8 @@ mod tests {
             actions: vec!["merge", "reject"],
         };
         let zone = EntryZone { kind: EntryKind::Proposal, entries: vec![entry], next: None };
-        let data = SpaceData { space: Space::initial_default(), zones: vec![zone] };
+        let posts = vec![EntryKind::Finding, EntryKind::Decision];
+        let data = SpaceData { space: Space::initial_default(), zones: vec![zone], posts };
         let at = ConsoleLocation::space("default");
         let viewer = Viewer::of_test;
         let shown = view(&viewer(true), &at, &data).into_string();
@@ -225,6 +287,12 @@ mod tests {
         );
         assert!(
             shown.contains("value=\"merge\"") && shown.contains("name=\"version\" value=\"3\""),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("value=\"finding\"")
+                && shown.contains("value=\"decision/scope\"")
+                && !shown.contains("decision/learning"),
             "{shown}"
         );
         let shown = view(&viewer(false), &at, &data).into_string();

@@ -2,10 +2,9 @@
 
 use super::{
     answer_values::FormFields,
-    board_view,
     elsewhere::Elsewhere,
     scope::ConsoleScope,
-    secured, space_view,
+    secured,
     task_verb::{self, CANCELED, PageActor},
 };
 use crate::{
@@ -21,7 +20,6 @@ use actix_web::{
     http::header::{self, HeaderName},
     web,
 };
-use blackboard::spaces::EntryChange;
 use bytes::Bytes;
 use console::{
     location::{ConsoleLocation, ViewName},
@@ -30,7 +28,7 @@ use console::{
 use patterns::speech::Directive;
 use protocol::{
     a2a::{request::A2aOperation, version::ProtocolVersion},
-    ids::{BadId, EntryId, MessageId, QuestionId, TaskId},
+    ids::{BadId, MessageId, QuestionId, TaskId},
     principal::Principal,
     problem::{Problem, Reason},
 };
@@ -41,13 +39,18 @@ use transport::refusal::Refusal;
 const GO: HeaderName = HeaderName::from_static("mesh-console-go");
 
 /// A form of a person, and whose agents the page shows.
-struct SentForm {
-    scope: ConsoleScope,
-    fields: FormFields,
+pub(super) struct SentForm {
+    pub(super) scope: ConsoleScope,
+    pub(super) fields: FormFields,
 }
 
 impl SentForm {
-    fn of(request: &HttpRequest, node: &NodeState, by: &Principal, body: &[u8]) -> Result<Self, Problem> {
+    pub(super) fn of(
+        request: &HttpRequest,
+        node: &NodeState,
+        by: &Principal,
+        body: &[u8],
+    ) -> Result<Self, Problem> {
         Self::new(request, node, by, FormFields::parse(body)?)
     }
 
@@ -84,7 +87,7 @@ impl SentForm {
     }
 
     /// The field of this name. Fails if it is empty.
-    fn required(&self, name: &str) -> Result<&str, Problem> {
+    pub(super) fn required(&self, name: &str) -> Result<&str, Problem> {
         match self.fields.get(name).trim() {
             "" => {
                 Err(Problem::new(Reason::InvalidField, format!("{name} must not be empty"))
@@ -95,7 +98,7 @@ impl SentForm {
     }
 }
 
-fn done(to: Option<&ConsoleLocation>) -> HttpResponse {
+pub(super) fn done(to: Option<&ConsoleLocation>) -> HttpResponse {
     let mut answer = secured(HttpResponse::NoContent());
     if let Some(to) = to {
         answer.insert_header((GO, to.href()));
@@ -283,43 +286,6 @@ pub(super) async fn cancel(
     let form = SentForm::of(&request, &node, &by, &body)?;
     form.required("task")?;
     act(&request, &node, form, BulkVerb::Cancel).await?;
-    Ok(done(None))
-}
-
-/// Changes the state of an entry of a space.
-pub(super) async fn entry(
-    request: HttpRequest,
-    node: web::Data<NodeState>,
-    by: web::ReqData<Principal>,
-    body: web::ReqData<Bytes>,
-) -> Result<HttpResponse, Refusal> {
-    let form = SentForm::of(&request, &node, &by, &body)?;
-    let invalid = |why: String| Problem::new(Reason::InvalidField, why);
-    let space = space_view::space_id(form.fields.get("space"))?;
-    let id = EntryId::parse(form.required("entry")?).map_err(|bad| invalid(bad.to_string()))?;
-    let reason = Some(form.fields.get("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
-    let change = match form.required("change")? {
-        // What the person has read is what is merged.
-        "merge" => {
-            let version = form.required("version")?.parse();
-            EntryChange::Merge {
-                version: Some(version.map_err(|_| invalid("version: must be a number".to_owned()))?),
-                reason,
-            }
-        }
-        "reject" => EntryChange::Reject { reason: form.required("reason")?.to_owned() },
-        "archive" => EntryChange::Archive { reason },
-        "withdraw" => EntryChange::Withdraw { reason },
-        "accept" => EntryChange::Accept { reason },
-        other => {
-            return Err(invalid(format!(
-                "change: {other:?} is none: merge, reject, archive, withdraw or accept"
-            ))
-            .into());
-        }
-    };
-    let reader = board_view::reader(&form.scope);
-    space_view::board(&node)?.spaces().change(&reader, &space, &id, &change).await?;
     Ok(done(None))
 }
 

@@ -96,6 +96,13 @@ fn sent_of(scope: &ConsoleScope, node: &NodeState, agent: &KnownAgent) -> SentCo
     }
 }
 
+/// The ids of all agents.
+pub(super) async fn ids(node: &NodeState) -> Result<Vec<String>, Problem> {
+    let mut ids: Vec<_> = all(node).await?.into_iter().map(|agent| agent.card.agent_id.to_string()).collect();
+    ids.sort();
+    Ok(ids)
+}
+
 async fn all(node: &NodeState) -> Result<Vec<KnownAgent>, Problem> {
     if let Some(registry) = &node.local_services.registry {
         let query = AgentQuery { include_dead: true, ..AgentQuery::default() };

@@ -1,17 +1,20 @@
-//! The signals, claims and spaces of the board of this process, as its routes show them to the viewer.
+//! The signals, claims and spaces of the board, as its routes show them to the viewer.
 
-use super::scope::ConsoleScope;
+use super::{
+    scope::ConsoleScope,
+    viewer_board::{self, ViewerBoard},
+};
 use crate::http::node_state::NodeState;
-use blackboard::board::Board;
+use blackboard::claims::ClaimView;
 use console::{
     location::ConsoleLocation,
     views::board::{BoardPage, ClaimLine},
 };
+use futures_util::{StreamExt as _, stream};
 use protocol::{
     ids::TaskId,
     problem::{Problem, Reason},
     signal::{Selector, Signal, SignalRecord, SignalType, publisher},
-    spaces::Reader,
     task::OpenTaskKey,
     time::WallTime,
 };
@@ -30,16 +33,8 @@ const READ: usize = 500;
 const FIRST_SPAN: u64 = 256;
 /// The most claims of a page.
 const MAX_CLAIMS: usize = 20;
-
-/// Who looks, as the routes of spaces know it.
-pub(super) fn reader(scope: &ConsoleScope) -> Reader {
-    Reader { principal: scope.by.clone(), proof: scope.proof }
-}
-
-/// Where the board is that this process does not have: a base URL, or what is known of it.
-pub(super) fn elsewhere(node: &NodeState) -> String {
-    node.services.addresses().board.unwrap_or_else(|| "the registry knows where".to_owned())
-}
+/// The most claims that are asked for at once.
+const AT_ONCE: usize = 8;
 
 /// The data of the page.
 pub(super) async fn data(
@@ -47,12 +42,13 @@ pub(super) async fn data(
     node: &NodeState,
     at: &ConsoleLocation,
 ) -> Result<BoardPage, Problem> {
-    let Some(board) = &node.local_services.board else {
-        return Ok(BoardPage { elsewhere: Some(elsewhere(node)), ..BoardPage::default() });
+    let Some(board) = ViewerBoard::find(scope, node) else {
+        return Ok(BoardPage { elsewhere: Some(viewer_board::place(node)), ..BoardPage::default() });
     };
-    let mut data = signals(scope, board, at).await?;
-    data.claims = claims(scope, board, &data.signals).await;
-    match board.spaces().spaces(&reader(scope)).await {
+    let mut data = signals(&board, at).await?;
+    data.claims = claims(&board, &data.signals).await;
+    let spaces = async { board.spaces()?.spaces(board.by()).await };
+    match spaces.await {
         Ok(spaces) => data.spaces = spaces,
         Err(problem) => data.no_spaces = Some(problem.message),
     }
@@ -111,14 +107,14 @@ fn until(text: &str) -> Option<WallTime> {
 }
 
 /// The newest signals before the place that the address names, the newest first.
-async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> Result<BoardPage, Problem> {
+async fn signals(board: &ViewerBoard, at: &ConsoleLocation) -> Result<BoardPage, Problem> {
     let filter = BoardFilter::of(at)?;
-    let head = board.read(&scope.by, Selector::default(), None, 0).await?.next.revision;
+    let head = board.signals().read(board.by(), &Selector::default(), None, 0).await?.next.revision;
     // Signals up to `end` are looked at.
     let mut end = match at.before.parse::<u64>() {
         Ok(before) => before.saturating_sub(1).min(head),
         Err(_) => match filter.until {
-            Some(until) => revision_at(scope, board, head, until).await?,
+            Some(until) => revision_at(board, head, until).await?,
             None => head,
         },
     };
@@ -130,10 +126,11 @@ async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> R
         let mut found = Vec::new();
         let mut after = begin;
         while after < end {
-            let page = board.read(&scope.by, filter.selector.clone(), Some(after.into()), READ).await?;
+            let range = (Some(after.into()), end);
+            let page = board.signals().read_range(board.by(), &filter.selector, range, READ).await?;
             let is_last = page.signals.len() < READ;
-            found.extend(page.signals.into_iter().filter(|record| record.revision <= end));
-            if is_last || page.next.revision >= end {
+            found.extend(page.signals);
+            if is_last {
                 break;
             }
             after = page.next.revision;
@@ -154,16 +151,12 @@ async fn signals(scope: &ConsoleScope, board: &Board, at: &ConsoleLocation) -> R
 }
 
 /// The last revision up to which signals are not later than `until`, by halving.
-async fn revision_at(
-    scope: &ConsoleScope,
-    board: &Board,
-    head: u64,
-    until: WallTime,
-) -> Result<u64, Problem> {
+async fn revision_at(board: &ViewerBoard, head: u64, until: WallTime) -> Result<u64, Problem> {
     let (mut low, mut high) = (0, head);
     while low < high {
         let middle = low + (high - low) / 2;
-        let page = board.read(&scope.by, Selector::default(), Some(middle.into()), 1).await?;
+        let range = (Some(middle.into()), high);
+        let page = board.signals().read_range(board.by(), &Selector::default(), range, 1).await?;
         match page.signals.first() {
             Some(next) if next.signal.at <= until => low = next.revision.min(high).max(middle + 1),
             Some(_) | None => high = middle,
@@ -173,35 +166,35 @@ async fn revision_at(
 }
 
 /// The claims on the tasks of `signals`, those that are held first.
-async fn claims(scope: &ConsoleScope, board: &Board, signals: &[SignalRecord]) -> Vec<ClaimLine> {
-    let mut seen = BTreeSet::new();
-    let mut claims = Vec::new();
+async fn claims(board: &ViewerBoard, signals: &[SignalRecord]) -> Vec<ClaimLine> {
+    let mut keys = BTreeSet::new();
+    let mut asked = Vec::new();
     for SignalRecord { signal, .. } in signals {
         let is_about =
             signal.is_offer() || signal.kind == SignalType::task_claimed() || signal.is_boards_own();
         let key = publisher(signal).or_else(|| signal.by.clone()).zip(signal.task_id.clone());
         let Some((publisher, task_id)) = key.filter(|_| is_about) else { continue };
-        if seen.len() >= MAX_CLAIMS || !seen.insert((publisher.to_string(), task_id.clone())) {
-            continue;
+        if asked.len() < MAX_CLAIMS && keys.insert((publisher.to_string(), task_id.clone())) {
+            asked.push(OpenTaskKey { publisher, task_id });
         }
-        // Who may not see a claim is told that there is none.
-        let Ok(claim) = board.claim_of(&scope.by, &OpenTaskKey { publisher, task_id }).await else {
-            continue;
-        };
-        claims.push(ClaimLine {
-            task: claim.task_id.to_string(),
-            publisher: claim.publisher.to_string(),
-            holder: claim.holder.to_string(),
-            state: serde_json::to_value(claim.state)
-                .ok()
-                .as_ref()
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
-            epoch: claim.epoch,
-            remaining: Duration::from_millis(claim.remaining_ms),
-        });
     }
+    let asked = asked.iter().map(|key| board.signals().claim_of(board.by(), key));
+    // Who may not see a claim is told that there is none.
+    let found = stream::iter(asked).buffered(AT_ONCE).filter_map(|claim| async { claim.ok() });
+    let line = |claim: ClaimView| ClaimLine {
+        task: claim.task_id.to_string(),
+        publisher: claim.publisher.to_string(),
+        holder: claim.holder.to_string(),
+        state: serde_json::to_value(claim.state)
+            .ok()
+            .as_ref()
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        epoch: claim.epoch,
+        remaining: Duration::from_millis(claim.remaining_ms),
+    };
+    let mut claims: Vec<_> = found.map(line).collect().await;
     claims.sort_by_key(|claim| claim.state != "held");
     claims
 }

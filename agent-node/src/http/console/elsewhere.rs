@@ -26,7 +26,7 @@ use protocol::{
     a2a::task::A2aTask,
     card::Card,
     identity::PersonKey,
-    ids::TaskId,
+    ids::{AgentId, TaskId},
     json::any_version::of_any_version,
     principal::Principal,
     problem::{Problem, Reason},
@@ -49,6 +49,10 @@ const AT_ONCE: usize = 16;
 const MOST_QUESTIONS: usize = 200;
 /// The most agents that are called for one page.
 const MOST_AGENTS: usize = 256;
+/// The most tasks whose text has the id of another.
+const MOST_FOUND: usize = 50;
+/// The status of what an agent does not have, or not for the user.
+const NOT_FOUND: u16 = 404;
 
 /// The agents of other processes, for one user.
 pub(super) struct Elsewhere {
@@ -131,33 +135,73 @@ impl Elsewhere {
         ClientRequest::get(url, card.agent_id.as_str()).acts_for(self.by.clone()).within(PATIENCE)
     }
 
-    /// What each agent, or the one of this name, answers at `path`.
+    /// What each agent, or the one of this name, answers at `path`. Who refuses is taken for silent.
     async fn ask<T: DeserializeOwned>(&mut self, agent: &str, path: &str) -> Vec<(Arc<Card>, T)> {
+        let mut all = Vec::new();
+        for (card, answer) in self.ask_each(agent, path).await {
+            match answer {
+                Ok(answer) => all.push((card, answer)),
+                Err(_) => self.note_silent(&card),
+            }
+        }
+        all
+    }
+
+    fn note_silent(&mut self, card: &Card) {
+        self.node.registry_calls.iter().for_each(|calls| calls.note_silent(card.agent_id.as_str()));
+        self.silent.insert(card.agent_id.to_string());
+    }
+
+    /// The agent that is accountable for this task of the user, of those that have it.
+    pub(super) async fn find_task(&mut self, id: &str) -> Option<AgentId> {
+        let path = format!("{}/{}", routes::TASKS, TaskId::parse(id).ok()?);
+        let mut having = Vec::new();
+        for (card, answer) in self.ask_each::<A2aTask>("", &path).await {
+            match answer {
+                Ok(task) => {
+                    let passed = task.metadata.get(EXTENSION).and_then(|ours| ours["path"].as_array());
+                    having.push((passed.map_or(0, Vec::len), card.agent_id.clone()));
+                }
+                Err(problem) if problem.reason.status() == NOT_FOUND => {}
+                Err(_) => self.note_silent(&card),
+            }
+        }
+        having.sort();
+        // An agent answers for others of its process, too; its list is its own.
+        for (_, agent) in having.iter().filter(|_| having.len() > 1) {
+            let search = TaskSearch { text: id.to_owned(), ..TaskSearch::default() };
+            let (lines, _) = self.tasks(agent.as_str(), search, MOST_FOUND).await;
+            if lines.iter().any(|line| line.id == id) {
+                return Some(agent.clone());
+            }
+        }
+        having.into_iter().next().map(|(_, agent)| agent)
+    }
+
+    /// What each agent, or the one of this name, answers at `path`, but for those that gave no answer a short time ago.
+    async fn ask_each<T: DeserializeOwned>(
+        &mut self,
+        agent: &str,
+        path: &str,
+    ) -> Vec<(Arc<Card>, Result<T, Problem>)> {
         let node = self.node.clone();
         let Some(calls) = &node.registry_calls else { return Vec::new() };
         let asked = self.agents.iter().filter(|card| agent.is_empty() || card.agent_id.as_str() == agent);
-        let (silent, asked): (Vec<_>, Vec<_>) = asked.partition(|card| calls.is_silent(&card.agent_id));
+        let (silent, asked): (Vec<_>, Vec<_>) =
+            asked.partition(|card| calls.is_silent(card.agent_id.as_str()));
         self.silent.extend(silent.into_iter().map(|card| card.agent_id.to_string()));
         let asked = asked.into_iter().map(|card| async {
             let url = format!("{}{path}", card.endpoint.trim_end_matches('/'));
             let answer = calls.wire.json::<T>(self.request(card, &url));
-            (card.clone(), tokio::time::timeout(PATIENCE, answer).await)
-        });
-        let answers: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
-        let mut all = Vec::new();
-        for (card, answer) in answers {
-            match answer {
-                Ok(Ok(answer)) => all.push((card, answer)),
-                late_or_refused => {
-                    if let Ok(Err(problem)) = late_or_refused {
-                        tracing::debug!(agent = %card.agent_id, %problem, "it does not answer the console");
-                    }
-                    calls.note_silent(&card.agent_id);
-                    self.silent.insert(card.agent_id.to_string());
-                }
+            let answer = tokio::time::timeout(PATIENCE, answer).await;
+            let late = |_| Err(Problem::new(Reason::RecipientUnreachable, "it does not answer in time"));
+            let answer = answer.unwrap_or_else(late);
+            if let Err(problem) = &answer {
+                tracing::debug!(agent = %card.agent_id, %problem, "it does not answer the console");
             }
-        }
-        all
+            (card.clone(), answer)
+        });
+        stream::iter(asked).buffer_unordered(AT_ONCE).collect().await
     }
 
     /// The questions that wait for the user there. They are asked for once in two seconds, however many pages are open.

@@ -40,6 +40,8 @@ pub(super) async fn capabilities(node: &NodeState) -> Result<BTreeMap<Capability
 #[derive(Clone)]
 pub(super) struct ConsoleScope {
     pub(super) agents: Vec<HostedAgent>,
+    /// Whether it is the page of one agent, at the port of that.
+    pub(super) is_of_agent: bool,
     /// Whether a list spans several agents, some of which may be in other processes.
     pub(super) spans: bool,
     pub(super) by: Principal,
@@ -76,7 +78,14 @@ impl ConsoleScope {
             None => node.agents.values().cloned().collect(),
         };
         let spans = agents.len() != 1;
-        Ok(Self { agents, spans, by: by.clone(), proof: proof_of(request), flag })
+        Ok(Self {
+            agents,
+            is_of_agent: of_port.is_some(),
+            spans,
+            by: by.clone(),
+            proof: proof_of(request),
+            flag,
+        })
     }
 
     /// What a command in a terminal needs to find the same, such as ` --url http://127.0.0.1:8100`; empty if nothing.

@@ -1,14 +1,11 @@
 //! The entries of a space, as its routes show them to the viewer, and what the viewer may do with each.
 
-use super::{
-    board_view::{elsewhere, reader},
-    scope::ConsoleScope,
+use super::{scope::ConsoleScope, viewer_board::ViewerBoard};
+use crate::http::{
+    node_state::NodeState,
+    registry_calls::{BOARD, RegistryCalls},
 };
-use crate::http::node_state::NodeState;
-use blackboard::{
-    board::Board,
-    spaces::{EntryOrder, EntryQuery},
-};
+use blackboard::spaces::{EntryOrder, EntryQuery};
 use console::{
     location::ConsoleLocation,
     views::space::{EntryLine, EntryZone, SpaceData, ZONES},
@@ -21,20 +18,13 @@ use protocol::{
         Entry, EntryAction, EntryKind, EntryState, Reader, Space, SpaceVerb, may, space::DEFAULT_SPACE,
     },
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The entries of a zone among others, and of one alone.
 const FEW: usize = 20;
 const PAGE: usize = 50;
-
-/// The board of this process. Fails with where it is otherwise.
-pub(super) fn board(node: &NodeState) -> Result<&Board, Problem> {
-    node.local_services.board.as_ref().ok_or_else(|| {
-        let place = elsewhere(node);
-        let why = format!("the board of this mesh is in another process ({place}): open its console");
-        Problem::new(Reason::InvalidField, why)
-    })
-}
+/// The most proposals of one space that wait for the viewer.
+const MOST_PROPOSALS: usize = 100;
 
 /// The space that `id` names; `default` if it is empty.
 pub(super) fn space_id(id: &str) -> Result<SpaceId, Problem> {
@@ -48,8 +38,9 @@ pub(super) async fn data(
     node: &NodeState,
     at: &ConsoleLocation,
 ) -> Result<SpaceData, Problem> {
-    let (spaces, reader) = (board(node)?.spaces(), reader(scope));
-    let space = spaces.space(&reader, &space_id(&at.id)?).await?;
+    let board = ViewerBoard::of(scope, node)?;
+    let (spaces, by, reader) = (board.spaces()?, board.by(), board.reader());
+    let space = spaces.space(by, &space_id(&at.id)?).await?;
     let invalid = |field: &'static str| {
         Problem::new(Reason::InvalidField, format!("{field}: no entry has it")).with("field", field)
     };
@@ -82,41 +73,64 @@ pub(super) async fn data(
         let has_none = state.is_some() && query.states.is_empty();
         let page = match has_none {
             true => None,
-            false => Some(spaces.entries(&reader, &space.id, query, most).await?),
+            false => Some(spaces.entries(by, &space.id, query, most).await?),
         };
         let (entries, next) = page.map(|page| (page.entries, page.next)).unwrap_or_default();
-        let line = |entry: Entry| EntryLine { actions: actions(&reader, &entry, &space), entry };
+        let line = |entry: Entry| EntryLine { actions: actions(reader, &entry, &space), entry };
         shown.push(EntryZone { kind, entries: entries.into_iter().map(line).collect(), next });
     }
-    Ok(SpaceData { space, zones: shown })
+    let posts = POSTED.into_iter().filter(|kind| may(reader, SpaceVerb::Post(*kind), None, &space).is_ok());
+    Ok(SpaceData { posts: posts.collect(), space, zones: shown })
 }
 
-/// The most proposals of one space that wait for the viewer.
-const MOST_PROPOSALS: usize = 100;
+/// The kinds of entries that a person posts.
+const POSTED: [EntryKind; 4] =
+    [EntryKind::Finding, EntryKind::Proposal, EntryKind::Decision, EntryKind::Memory];
 
-/// The pending proposals that the viewer may merge or reject, of all spaces of the board of this process. Those that can't be read are
-/// left out.
+/// How long the board of another process is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The pending proposals that the viewer may merge or reject, of all spaces. Those that can't be read are left out; a board of another
+/// process is asked once in two seconds, and not for a while after it gave no answer.
 pub(super) async fn proposals(scope: &ConsoleScope, node: &NodeState) -> Vec<EntryLine> {
-    let Some(board) = node.local_services.board.as_ref().filter(|_| scope.is_signed_in()) else {
+    let Some(board) = ViewerBoard::find(scope, node).filter(|_| scope.is_signed_in()) else {
         return Vec::new();
     };
-    let pending = pending(board, &reader(scope)).await;
-    pending.unwrap_or_else(|problem| {
-        tracing::warn!(%problem, "the proposals for the inbox can't be read");
+    match node.registry_calls.as_ref().filter(|_| !board.is_here()) {
+        Some(calls) => calls.proposals(board.by(), proposals_elsewhere(&board, calls)).await,
+        None => read_proposals(pending(&board).await).unwrap_or_default(),
+    }
+}
+
+async fn proposals_elsewhere(board: &ViewerBoard, calls: &RegistryCalls) -> Vec<EntryLine> {
+    if calls.is_silent(BOARD) {
+        return Vec::new();
+    }
+    let answer = tokio::time::timeout(PATIENCE, pending(board)).await;
+    answer.ok().and_then(read_proposals).unwrap_or_else(|| {
+        calls.note_silent(BOARD);
         Vec::new()
     })
 }
 
-async fn pending(board: &Board, reader: &Reader) -> Result<Vec<EntryLine>, Problem> {
+fn read_proposals(answer: Result<Vec<EntryLine>, Problem>) -> Option<Vec<EntryLine>> {
+    if let Err(problem) = &answer {
+        tracing::warn!(%problem, "the proposals for the inbox can't be read");
+    }
+    answer.ok()
+}
+
+async fn pending(board: &ViewerBoard) -> Result<Vec<EntryLine>, Problem> {
     let query = EntryQuery {
         kinds: BTreeSet::from([EntryKind::Proposal]),
         states: BTreeSet::from([EntryState::Pending]),
         order: EntryOrder::Oldest,
         ..EntryQuery::default()
     };
+    let (spaces, by, reader) = (board.spaces()?, board.by(), board.reader());
     let mut lines = Vec::new();
-    for space in board.spaces().spaces(reader).await? {
-        let page = board.spaces().entries(reader, &space.id, query.clone(), MOST_PROPOSALS).await?;
+    for space in spaces.spaces(by).await? {
+        let page = spaces.entries(by, &space.id, query.clone(), MOST_PROPOSALS).await?;
         let of_space = page
             .entries
             .into_iter()
@@ -136,6 +150,7 @@ fn actions(reader: &Reader, entry: &Entry, space: &Space) -> Vec<&'static str> {
         ("reject", EntryAction::Reject),
         ("archive", EntryAction::Archive),
         ("withdraw", EntryAction::Withdraw),
+        ("supersede", EntryAction::Supersede),
     ];
     let is_allowed = |verb| may(reader, verb, Some(entry), space).is_ok();
     let changes = named

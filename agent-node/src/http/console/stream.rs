@@ -1,8 +1,8 @@
 //! Tells a page what has changed, so that it asks again for what it shows. A lost event costs one reload.
 
 use super::{
-    agent_views, board_view, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list,
-    task_verb,
+    agent_views, elsewhere::Elsewhere, inbox_view, scope::ConsoleScope, space_view, task_list, task_verb,
+    viewer_board::ViewerBoard,
 };
 use crate::http::{
     edge::console_cookie,
@@ -12,11 +12,7 @@ use crate::http::{
     node_state::{HostedAgent, NodeState},
 };
 use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use blackboard::{
-    board::EntryFollower,
-    client::{Blackboard, SignalStream},
-    spaces::EntryQuery,
-};
+use blackboard::client::BoardChanges;
 use bytes::Bytes;
 use console::{
     location::{ConsoleLocation, ViewName},
@@ -35,7 +31,7 @@ use protocol::{
 };
 use registry::entry::SentCounts;
 use serde_json::json;
-use std::{collections::BTreeSet, convert::Infallible, pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, future::ready, pin::Pin, sync::Arc, time::Duration};
 use store::{Filter, Key, Record, StoreWatch};
 use tokio::{sync::watch, time::Instant};
 use transport::refusal::Refusal;
@@ -150,47 +146,45 @@ impl PageWatch {
 }
 
 /// What of the board is followed.
-enum BoardFeed {
-    Nothing,
-    Signals(SignalStream),
-    Entries(Box<EntryFollower>),
-}
+struct BoardFeed(Option<(ChangeKind, BoardChanges)>);
 
 impl BoardFeed {
     /// What of the board the page at `at` shows. What can't be followed is read when the page is loaded.
     async fn open(scope: &ConsoleScope, node: &NodeState, at: &ConsoleLocation) -> Self {
-        let Some(board) = node.local_services.board.as_ref().filter(|_| at.before.is_empty()) else {
-            return Self::Nothing;
-        };
-        match at.view {
+        let board = ViewerBoard::find(scope, node).filter(|_| at.before.is_empty());
+        Self(match board {
+            Some(board) => Self::changes(&board, at).await.unwrap_or_default(),
+            None => None,
+        })
+    }
+
+    async fn changes(
+        board: &ViewerBoard,
+        at: &ConsoleLocation,
+    ) -> Result<Option<(ChangeKind, BoardChanges)>, Problem> {
+        Ok(match at.view {
             ViewName::Board => {
-                let all = Blackboard::local(board.clone());
-                all.subscribe(&scope.by, Selector::default(), None).await.map_or(Self::Nothing, Self::Signals)
+                let signals = board.signals().subscribe(board.by(), Selector::default(), None).await?;
+                let changes = signals.take_while(|signal| ready(signal.is_ok())).map(drop);
+                Some((ChangeKind::Signals, Box::pin(changes)))
             }
-            ViewName::Space => {
-                let Ok(space) = space_view::space_id(&at.id) else { return Self::Nothing };
-                let (reader, all) = (board_view::reader(scope), EntryQuery::default());
-                let follower = board.spaces().follow(&reader, &space, all, None).await;
-                follower.map_or(Self::Nothing, |follower| Self::Entries(Box::new(follower)))
+            ViewName::Space | ViewName::Brief => {
+                let space = space_view::space_id(&at.id)?;
+                Some((ChangeKind::Entries, board.spaces()?.entry_changes(board.by(), &space).await?))
             }
-            _ => Self::Nothing,
-        }
+            _ => None,
+        })
     }
 
     /// Waits for a change; for ever once there are no more. Cancellation safe.
     async fn next(&mut self) -> ChangeKind {
-        let kind = match self {
-            Self::Nothing => None,
-            Self::Signals(signals) => signals.next().await.and_then(Result::ok).map(|_| ChangeKind::Signals),
-            Self::Entries(entries) => entries.next().await.ok().map(|_| ChangeKind::Entries),
-        };
-        match kind {
-            Some(kind) => kind,
-            None => {
-                *self = Self::Nothing;
-                std::future::pending().await
-            }
+        if let Some((kind, changes)) = &mut self.0
+            && changes.next().await.is_some()
+        {
+            return *kind;
         }
+        self.0 = None;
+        std::future::pending().await
     }
 }
 
@@ -336,7 +330,8 @@ impl PageChanges {
                     std::future::pending().await
                 }
             };
-            let has_proposals = self.node.local_services.board.is_some() && self.scope.is_signed_in();
+            let has_proposals =
+                self.scope.is_signed_in() && ViewerBoard::find(&self.scope, &self.node).is_some();
             let looks_often = self.watches_agents || self.elsewhere.is_some() || has_proposals;
             let pause = if looks_often { AGENTS } else { HEARTBEAT * 2 };
             // What changes here does not put it off.

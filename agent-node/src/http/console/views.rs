@@ -1,19 +1,19 @@
 //! Collects what a view shows, and renders it.
 
 use super::{
-    agent_views, board_view, chat_view, cost_view,
+    agent_views, board_view, brief_view, chat_view, cost_view,
     elsewhere::{self, Elsewhere},
     health_view, html, inbox_view,
     scope::{ConsoleScope, capabilities},
     session_view, space_view, start_view, task_list, task_verb, task_view,
 };
-use crate::http::node_state::NodeState;
+use crate::http::{node_state::NodeState, registry_calls::BOARD};
 use actix_web::{HttpRequest, HttpResponse, web};
 use console::{
     location::{ConsoleLocation, ViewName},
     views::{
-        agent, agents, board, bulk, chat, cost, health, inbox, mesh, session, sessions, space, start, task,
-        tasks,
+        agent, agents, board, brief, bulk, chat, cost, health, inbox, mesh, session, sessions, space, start,
+        task, tasks,
     },
 };
 use patterns::session::CAPABILITY;
@@ -22,6 +22,17 @@ use protocol::{
     problem::{Problem, Reason},
 };
 use transport::refusal::Refusal;
+
+/// The refusal of a task that neither an agent of this process nor one that answers has.
+fn nowhere(id: &str, elsewhere: &Elsewhere) -> Problem {
+    let silent: Vec<_> = elsewhere.silent.iter().map(String::as_str).collect();
+    let silent = match silent.is_empty() {
+        true => String::new(),
+        false => format!("; no answer came from {}", silent.join(", ")),
+    };
+    let why = format!("no agent that answers has a task {id} of yours{silent}");
+    Problem::new(Reason::TaskNotFound, why)
+}
 
 /// Returns the view that the query names, as HTML without the frame.
 pub(super) async fn get(
@@ -55,7 +66,16 @@ pub(super) async fn get(
         }
         _ => None,
     };
-    let silent = elsewhere.iter().flat_map(|elsewhere| elsewhere.silent.iter().cloned()).collect();
+    // A link from the board names no agent.
+    let is_of_task = [ViewName::Task, ViewName::Session].contains(&at.view) && at.agent.is_empty();
+    if let Some(elsewhere) = elsewhere.as_mut().filter(|_| is_of_task && scope.task("", &at.id).is_err()) {
+        let found = elsewhere.find_task(&at.id).await;
+        at.agent = found.ok_or_else(|| nowhere(&at.id, elsewhere))?.to_string();
+    }
+    let silent = elsewhere.iter().flat_map(|elsewhere| elsewhere.silent.iter().cloned());
+    let calls = node.registry_calls.as_ref().filter(|_| scope.is_signed_in() && !scope.is_of_agent);
+    let board = calls.filter(|calls| calls.is_silent(BOARD)).map(|_| BOARD.to_owned());
+    let silent = silent.chain(board).collect();
     let viewer = scope.viewer(waiting.len(), silent);
     if let (ViewName::Chat, true, Some(first)) = (
         at.view,
@@ -92,6 +112,7 @@ pub(super) async fn get(
         ViewName::Session => session::view(&viewer, &session_view::data(&scope, &node, &at)?),
         ViewName::Board => board::view(&viewer, &at, &board_view::data(&scope, &node, &at).await?),
         ViewName::Space => space::view(&viewer, &at, &space_view::data(&scope, &node, &at).await?),
+        ViewName::Brief => brief::view(&viewer, &at, &brief_view::data(&scope, &node, &at).await?),
         ViewName::Mesh => mesh::view(&viewer, &agent_views::lines(&scope, &node).await?),
         ViewName::Agent => agent::view(&viewer, &agent_views::data(&scope, &node, &at).await?),
         ViewName::Cost => {

@@ -324,7 +324,7 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             .answers(200, &["registry", "records", "cursor", "hasMore"]),
         ("GET", "/registry/watch") => of("Follows the changes among agents.").streams(),
         ("GET", "/registry/token") => of("Returns the public key of the person's token.").answers(200, &["publicKey"]),
-        ("GET", "/board/signals") => signal_query(of("Reads signals.")).query("limit", json!({ "type": "integer", "minimum": 0 })).answers(200, &["signals"]),
+        ("GET", "/board/signals") => signal_query(of("Reads signals.")).query("until", json!({ "type": "integer", "minimum": 0 })).query("limit", json!({ "type": "integer", "minimum": 0 })).answers(200, &["signals"]),
         ("POST", "/board/signals") => of("Publishes a signal, or an array of signals in order.")
             .takes(json!({ "anyOf": [signal(), { "type": "array", "items": signal(), "minItems": 1, "maxItems": 64 }] }))
             .answers(201, &["revision", "id"])

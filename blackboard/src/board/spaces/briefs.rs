@@ -12,7 +12,7 @@ use protocol::{
     problem::Problem,
     spaces::{
         Entry, EntryKind, EntryState, EntryType, MemoryScope, Reader, SpaceVerb,
-        brief::{Brief, BriefBudget, MAX_OMITTED, brief},
+        brief::{Brief, BriefBudget, BriefExplanation, MAX_OMITTED, explained_brief},
         entry_draft::CROSS_TEAM,
         may,
         may::may_read_brief,
@@ -39,6 +39,9 @@ pub struct BriefView {
     /// The number of memories in the agent's vault that the brief is shown without; at most 1,000 are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vault_entries: Option<usize>,
+    /// Why each part of it is there; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explained: Option<BriefExplanation>,
 }
 
 impl SpaceStore {
@@ -92,7 +95,8 @@ impl SpaceStore {
             let is_shown = |entry: &&Entry| may(&by, SpaceVerb::Read, Some(entry), &space).is_ok();
             let shown = entries.iter().filter(is_shown);
             let teammates = rows::find_expertise(store.as_ref(), &space.id, root.as_ref(), MAX_TEAMMATES)?;
-            let brief = brief((&reader, root.as_ref()), &space, shown, &teammates, budget);
+            let of = (&reader, root.as_ref());
+            let (brief, explanation) = explained_brief(of, &space, shown, &teammates, budget);
             let vault_entries = match is_of_agent {
                 true => None,
                 false => {
@@ -101,7 +105,7 @@ impl SpaceStore {
                     Some(memories.iter().filter(|entry| entry.scope == Some(MemoryScope::Own)).count())
                 }
             };
-            Ok(BriefView { brief, vault_entries })
+            Ok(BriefView { brief, vault_entries, explained: (!is_of_agent).then_some(explanation) })
         })
         .await
     }

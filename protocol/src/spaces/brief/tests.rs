@@ -1,6 +1,7 @@
 use super::*;
 use crate::spaces::entry_draft::CROSS_TEAM;
 use crate::{
+    ids::TaskId,
     principal::{Principal, SenderProof},
     spaces::{EntryDraft, Grade, SpaceRole},
 };
@@ -75,6 +76,47 @@ fn decisions_come_first_then_core_context_learnings_and_findings() {
          - [medium] (f-1, by agent:b-1)\n  the port is taken\n"
     );
     assert_eq!(brief.omitted, []);
+}
+
+#[test]
+fn each_part_of_a_brief_says_why_it_is_there_and_what_it_costs() {
+    let finding = entry("f-1", "b-1", EntryKind::Finding, None, 9, &"the port is taken ".repeat(400));
+    let cross_team = memory("m-all", EntryType::Update, Grade::Low, 1, "for all teams");
+    let entries = [
+        Entry { session: TaskId::parse("s-1").ok(), ..finding },
+        Entry { tags: BTreeSet::from([CROSS_TEAM.to_owned()]), ..cross_team },
+        memory("m-core", EntryType::CoreContext, Grade::High, 3, "core"),
+        decision("d-1", EntryType::Scope, 5, "no payments"),
+    ];
+    let areas = BTreeMap::from([("ports".to_owned(), 2)]);
+    let known = AgentKnowledge { areas, ..AgentKnowledge::default() };
+    let knowledge = BTreeMap::from([(agent("b-2"), known.clone()), (agent("b-3"), known)]);
+    let space = Space::initial_default();
+    let of = (&reader("b-2"), None);
+    let (brief, explanation) = explained_brief(of, &space, &entries, &knowledge, BriefBudget::default());
+    let items: Vec<_> = explanation.items.iter().map(|item| (&*item.layer, &*item.why)).collect();
+    assert_eq!(
+        items,
+        [
+            ("decision", "in force of type scope: every brief has all of these, beside the budget"),
+            (
+                "core context",
+                "importance high, of 1970-01-01T00:00:00.003Z: comes before other memories; memory 1 of 20"
+            ),
+            (
+                "learning",
+                "importance low, of 1970-01-01T00:00:00.001Z: the tag cross-team counts as importance high; memory 2 of 20"
+            ),
+            ("finding", "one of the latest 15 findings of the session s-1; cut to its part of 1200 tokens"),
+            ("own knowledge", "its areas, by what it has learnt in each, and how many files it has analysed"),
+            ("teammate", "it has expertise here: its 5 best areas"),
+        ]
+    );
+    let entries: Vec<_> = explanation.items.iter().filter_map(|item| item.entry.clone()).collect();
+    assert_eq!(entries, brief.included);
+    let used: usize = explanation.items[1..].iter().map(|item| item.tokens).sum();
+    assert_eq!(used + explanation.left, 4_000, "decisions are beside the budget");
+    assert!(explanation.items[3].tokens > 1_100 && explanation.items[3].title.starts_with("the port"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Description {
     /// The address of a view.
     fn of_view(self) -> Self {
         let views = json!({ "enum": [
-            "start", "inbox", "tasks", "task", "bulk", "chat", "sessions", "session", "board", "space", "agents", "mesh", "agent", "cost",
+            "start", "inbox", "tasks", "task", "bulk", "chat", "sessions", "session", "board", "space", "brief", "agents", "mesh", "agent", "cost",
             "health",
         ] });
         let texts = [
@@ -34,6 +34,7 @@ impl Description {
             "text",
             "waiting_for",
             "space",
+            "session",
             "min_cost",
             "kind",
             "since",
@@ -83,10 +84,13 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             )
             .done(),
         ("POST", "/console/entry") => {
-            of("Merges, rejects, archives, withdraws or accepts an entry of a space.")
-                .takes_form(&["entry", "change"], &["space", "version", "reason"])
+            of("Merges, rejects, archives, withdraws or accepts an entry of a space, or puts a new decision in its place.")
+                .takes_form(&["entry", "change"], &["space", "version", "reason", "title", "content", "type"])
                 .done()
         }
+        ("POST", "/console/post") => of("Posts an entry to a space: `what` is its kind, or `KIND/TYPE`.")
+            .takes_form(&["what", "content"], &["space", "title"])
+            .done(),
         ("POST", "/console/steer") => of("Steers a session by a directive.")
             .takes_form(&["task", "verb"], &["agent", "stage", "seat", "text"])
             .done(),
