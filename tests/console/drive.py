@@ -224,7 +224,7 @@ def drive(driver, mesh):
     driver.send("Plan the move of the build to the new machines")
     expect(page.locator(".head .state")).to_have_text("completed")
     expect(page.get_by_text("The plan has three steps.").first).to_be_visible()
-    expect(page.get_by_role("region", name="plan.md")).to_contain_text("Look at what is there")
+    expect(page.get_by_role("group", name="plan.md")).to_contain_text("Look at what is there")
     driver.shoot("task")
     # An auction.
     driver.send("Build the inventory service", "build")
@@ -301,9 +301,9 @@ def drive(driver, mesh):
     driver.go("Chat", "Chat with planner-01")
     page.get_by_label("Your message").fill("Hello, what do you do?")
     page.get_by_label("Your message").press("Control+Enter")
-    expect(page.get_by_role("region", name="plan.md")).to_contain_text("Look at what is there")
+    expect(page.get_by_role("group", name="plan.md")).to_contain_text("Look at what is there")
     page.get_by_label("Your message").fill("Say it slowly")
-    page.get_by_text("Files").click()
+    page.locator("summary", has_text="Files").click()
     page.locator("input[type=file]").set_input_files(mesh.folder / "session.yaml")
     page.get_by_role("button", name="Say").click()
     expect(page.get_by_text("Here is the first half.")).to_be_visible()
@@ -392,6 +392,7 @@ def fifty(driver, mesh):
     driver.go("Tasks", "Tasks")
     page.get_by_label("Text", exact=True).fill("one of the fifty")
     page.get_by_role("button", name="Filter").click()
+    expect(page.get_by_role("link", name="Clear")).to_be_visible()
     expect(page.locator("tbody .state", has_text="waiting for an answer")).to_have_count(50)
     page.get_by_role("link", name="Cancel these").click()
     expect(page.locator("h1")).to_have_text("Cancel 50 tasks")
@@ -500,7 +501,7 @@ def board(driver, mesh):
         mesh.post("/board/spaces/default/entries", {"kind": "proposal", "type": "technical", "slug": slug, "title": content[:80], "content": content})
     mesh.post("/board/spaces/default/entries", {"kind": "finding", "content": "The nightly build takes 41 minutes.", "severity": "high"})
     driver.go("Board", "Board")
-    expect(page.locator(".lines .state", has_text="agent.joined").first).to_be_visible()
+    expect(page.locator(".lines .state").first).to_be_visible()
     driver.shoot("board")
     # A signal comes without a reload.
     mesh.post("/board/signals", {"type": "acme.build.started", "subject": "build 7"})
@@ -520,6 +521,10 @@ def board(driver, mesh):
     decided = page.locator("section", has=page.get_by_role("heading", name="Decided"))
     expect(decided.get_by_text("write-ahead log").first).to_be_visible()
     driver.shoot("space-decided")
+    # What the next turn of an agent is given, and why.
+    page.get_by_role("link", name="What an agent is given").click()
+    expect(page.locator("h1")).to_contain_text("Brief")
+    driver.shoot("brief")
 
 
 def whole_mesh(driver, mesh):

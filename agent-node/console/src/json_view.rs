@@ -12,8 +12,8 @@ pub fn block(label: &str, value: &Value) -> Markup {
 
 /// A text as it is.
 pub fn text_block(label: &str, text: &str) -> Markup {
-    // What scrolls is reached by the keyboard.
-    html! { pre tabindex="0" role="region" aria-label=(VisibleText(label)) { (VisibleText(text)) } }
+    // What scrolls is reached by the keyboard. It is no landmark: a page has many of the same name.
+    html! { pre tabindex="0" role="group" aria-label=(VisibleText(label)) { (VisibleText(text)) } }
 }
 
 /// A value under its label, with a button that copies it as JSON.

@@ -343,7 +343,7 @@ async fn counts_of_messages_are_told_to_the_person_and_wake_nobody() {
         let one = Call { by: by.clone(), operation: GetAgent { id: agent("a") } };
         let one = rig.addr.send(one).await.unwrap().unwrap();
         let all = rig.addr.send(Call { by: by.clone(), operation: AgentQuery::default() }).await.unwrap();
-        assert_eq!(all.unwrap().agents, [one.clone()]);
+        assert_eq!(all.unwrap().agents.first(), Some(&one));
         assert_eq!(one.sent.values().min().copied(), expected, "{by:?}: the 32 largest");
     }
     beat(3).await;

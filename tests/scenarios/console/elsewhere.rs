@@ -107,7 +107,7 @@ async fn the_map_shows_the_person_which_agents_of_all_processes_send_messages_to
     let (cluster, gate) = processes().await;
     let digger =
         "agents: [{ agent: dig-01, open: true, skills: [dig], brain: { exec: [sh, -c, 'exit 3'] } }]";
-    let digger = cluster.node("dig", digger).await;
+    let _digger = cluster.node("dig", digger).await;
     cluster.wait_for_agents(&["gate-01", "dig-01"]).await;
     let (page, alice) = (page_of_registry(&cluster).await, super::alice(&cluster.registry.url).await);
     assert!(!page.view("view=mesh").await.contains("class=\"edge\""), "nothing was sent");
@@ -129,11 +129,11 @@ async fn the_map_shows_the_person_which_agents_of_all_processes_send_messages_to
     assert!(all.contains("gate-01") && !all.contains("\"sent\""), "{all}");
 
     // What has failed last is told where it is hosted.
-    let url = digger.agent("dig-01").url;
+    let url = gate.agent("gate-01").url;
     let (code, link, errors) = mesh(&["console", "--no-open", "--at", &url, "--token", &token], &[]);
     assert_eq!(code, 0, "{errors}");
     let own = Page::of_link(link.trim()).await;
-    for query in ["view=mesh", "view=agent&agent=dig-01"] {
+    for query in ["view=mesh", "view=agent&agent=gate-01"] {
         let shown = own.view(query).await;
         assert!(shown.contains("last failure") && shown.contains("code 3"), "{query}: {shown}");
     }

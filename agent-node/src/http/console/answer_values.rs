@@ -21,7 +21,6 @@ pub(super) struct FormFields {
 #[derive(Debug)]
 struct FormFile {
     name: String,
-    media_type: String,
     content: Bytes,
 }
 
@@ -42,15 +41,14 @@ impl FormFields {
         let (mut form, mut all) = (Self::default(), multer::Multipart::new(whole, boundary));
         while let Some(field) = all.next_field().await.map_err(invalid)? {
             let name = field.name().unwrap_or_default().to_owned();
-            let media_type = field.content_type().map_or("application/octet-stream", |of| of.essence_str());
-            let (file, media_type) = (field.file_name().map(str::to_owned), media_type.to_owned());
+            let file = field.file_name().map(str::to_owned);
             match file {
                 None => form.fields.push((name, field.text().await.map_err(invalid)?)),
                 Some(name) => {
                     let content = field.bytes().await.map_err(invalid)?;
                     // A field without a file is sent with neither name nor content.
                     if !name.is_empty() || !content.is_empty() {
-                        form.files.push(FormFile { name, media_type, content });
+                        form.files.push(FormFile { name, content });
                     }
                 }
             }
@@ -60,7 +58,9 @@ impl FormFields {
 
     /// The files, as parts of a message of A2A.
     pub(super) fn file_parts(&self) -> impl Iterator<Item = Value> {
-        self.files.iter().map(|FormFile { name, media_type, content }| {
+        self.files.iter().map(|FormFile { name, content }| {
+            // Browsers guess types that agents don't take. What is no text is known by its first bytes.
+            let media_type = std::str::from_utf8(content).is_ok().then_some("text/plain");
             json!({ "raw": BASE64.encode(content), "mediaType": media_type, "filename": name })
         })
     }
@@ -173,7 +173,7 @@ mod tests {
     #[actix_web::test]
     async fn a_form_with_files_has_fields_and_parts() {
         let body = "--x\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nlook: \u{e9}\r\n\
-            --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\nhi\r\n\
+            --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: application/x-yaml\r\n\r\nhi\r\n\
             --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n--x--\r\n";
         let body = Bytes::from(body.to_owned());
         let form = FormFields::with_files("multipart/form-data; boundary=x", &body).await.unwrap();
