@@ -17,7 +17,8 @@ def main():
     shots, docs = Path(sys.argv[1]), Path(__file__).resolve().parents[2] / "docs" / "images"
     for view in VIEWS:
         for scheme in ["light", "dark"]:
-            image = Image.open(shots / f"{view}-{scheme}.png").convert("RGB")
+            shot = "mesh-start" if view == "start" else view
+            image = Image.open(shots / f"{shot}-{scheme}.png").convert("RGB")
             image = image.crop((0, 0, image.width, min(image.height, HEIGHT)))
             image = image.quantize(COLOURS, dither=Image.Dither.NONE)
             image.save(docs / f"console-{view}-{scheme}.png", optimize=True)
