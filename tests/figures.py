@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import signal
 import socket
 import statistics
@@ -529,26 +530,12 @@ def cache(options):
         server.shutdown()
 
 
-ROWS = {
-    "one-process": one_process,
-    "processes": many_processes,
-    "a2a": a2a,
-    "sends": sends,
-    "chunks": chunks,
-    "lists": lists,
-    "memory": memory,
-    "files": files,
-    "cache": cache,
-    "console": console,
-}
-
-
 EVENTS = 20_000
 TALKER = """
 import sys
 sys.stdin.readline()
 for number in range(%d):
-    print('{"type":"status","message":"step %%d"}' %% number, flush=number %% 50 == 0)
+    print('{"type":"tool","id":"c%%d","name":"step_%%d"}' %% (number, number), flush=number %% 50 == 0)
 print('{"type":"done","message":"all steps"}')
 """
 
@@ -587,20 +574,27 @@ class Page:
 
     def stay(self, query, seconds):
         """Shows the view for a while, as the script does: it asks again for what has changed, at most twice a second."""
-        end, loads = time.monotonic() + seconds, 0
-        lines = self.get(f"stream?{query}")
-        lines.fp.raw._sock.settimeout(0.2)
-        last = 0
-        while time.monotonic() < end:
+        end, loads, last = time.monotonic() + seconds, 0, 0
+        lines, changed = self.get(f"stream?{query}"), threading.Event()
+
+        def read():
             try:
-                line = lines.readline()
-            except TimeoutError:
-                continue
-            if line.startswith(b"data:") and b'"of":[]' not in line:
+                for line in lines:
+                    if line.startswith(b"data:") and b'"of":[]' not in line:
+                        changed.set()
+            except (OSError, ValueError):
+                pass  # The page is closed.
+
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        while time.monotonic() < end:
+            if changed.wait(max(0, end - time.monotonic())):
                 time.sleep(max(0, last + 0.5 - time.monotonic()))
+                changed.clear()
                 last, loads = time.monotonic(), loads + 1
                 self.view(query)
-        lines.close()
+        lines.fp.raw._sock.shutdown(socket.SHUT_RDWR)
+        reader.join(ANSWER)
         return loads
 
 
@@ -617,9 +611,9 @@ def console(options):
     while query and seen < made:
         text, took = page.view(query)
         times.append(took)
-        seen += text.count('data-key="task-')
-        older = text.split("Older")[0].rsplit('href="?', 1)[-1].split('"')[0] if "Older" in text else ""
-        query = older.replace("&amp;", "&")
+        seen += text.count('<tr data-key="task-')
+        older = re.search(r'href="\?([^"]*)">Older', text)
+        query = older[1].replace("&amp;", "&") if older else ""
     yield f"console, a page of 50 of {made:,} tasks", statistics.median(times), "ms", f"median of {len(times)} pages, all {seen:,} tasks"
     yield "  slowest", max(times), "ms", ""
     yield "  text in none of the newest 2,000", page.view("view=tasks&text=nowhere")[1], "ms", ""
@@ -629,7 +623,7 @@ def console(options):
     text, took = talk.view("view=task&agent=talker-01&id=long")
     events = text.split("<h2>Events</h2>")[1].split(" event")[0].rsplit(">", 1)[-1]
     yield "console, a task with a long history", took, "ms", f"{events} events, {len(text):,} bytes"
-    yield "  filtered", talk.view("view=task&agent=talker-01&id=long&text=step+7")[1], "ms", ""
+    yield "  filtered", talk.view("view=task&agent=talker-01&id=long&text=step_7")[1], "ms", ""
     seconds = 10 if options.quick else 20
     for query in ("view=start", "view=tasks", "view=mesh"):
         spent = []
@@ -657,6 +651,20 @@ def trickle(address, stop):
     connection = Connection(address)
     while not stop.wait(0.5):
         connection.call(*message(f"trickle-{time.monotonic_ns()}"))
+
+
+ROWS = {
+    "one-process": one_process,
+    "processes": many_processes,
+    "a2a": a2a,
+    "sends": sends,
+    "chunks": chunks,
+    "lists": lists,
+    "memory": memory,
+    "files": files,
+    "cache": cache,
+    "console": console,
+}
 
 
 def machine():

@@ -28,6 +28,7 @@ pub mod inbox;
 mod journal;
 mod json_schema;
 mod key_records;
+pub mod model_talk;
 pub mod os_user;
 pub mod peers;
 pub mod private_dir;

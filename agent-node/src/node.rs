@@ -450,7 +450,6 @@ pub async fn start(mut setup: NodeSetup) -> anyhow::Result<RunningNode> {
         setup.hooks.set_base_url(public.unwrap_or_else(|| setup.advertise.endpoint(*address)));
     }
     let registry_calls = registry_actor.as_ref().map(|_| signed(&registry_id, Reason::RecipientUnreachable));
-    // For the users of its console.
     let board_elsewhere = board_here.is_none().then(|| {
         let wire = signed(&registry_id, Reason::BlackboardUnavailable);
         Blackboard::remote(service_locator.board_base(), move |by| wire.acting_for(by), Backoff::default())

@@ -2,7 +2,6 @@
 
 pub mod activity;
 pub mod follower;
-pub mod model_talk;
 mod outcome;
 pub mod search;
 

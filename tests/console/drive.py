@@ -407,7 +407,7 @@ def users(driver, mesh, browser):
     for name, key in [("alice", "alices-own-key-0001"), ("bob", "bobs-own-key-000002")]:
         context = browser.new_context()
         page = context.new_page()
-        page.goto(mesh.addresses["agents"]["planner-01"] if "agents" in mesh.addresses else mesh.url)
+        page.goto(mesh.addresses["agents"]["planner-01"])
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Credential").fill(key)
         page.locator("#sign-in").get_by_role("button", name="Sign in").click()

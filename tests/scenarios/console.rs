@@ -29,7 +29,7 @@ turns:
 ";
 
 /// A page of the console of one origin.
-struct Page {
+pub(super) struct Page {
     origin: String,
     cookie: String,
     key: String,
@@ -42,7 +42,7 @@ impl Page {
     }
 
     /// The page that the link of `mesh console` opens.
-    async fn of_link(link: &str) -> Self {
+    pub(super) async fn of_link(link: &str) -> Self {
         let (origin, code) = link.trim().split_once("/#code=").unwrap_or_else(|| panic!("{link}"));
         let answer = redeem(origin, code).await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -73,14 +73,14 @@ impl Page {
     }
 
     /// The view at `query`.
-    async fn view(&self, query: &str) -> String {
+    pub(super) async fn view(&self, query: &str) -> String {
         let answer = self.get(&format!("console/view?{query}")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.body.as_str().unwrap().to_owned()
     }
 
     /// Sends a form, with the page's own origin.
-    async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub(super) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let request = self.request(Method::POST, &format!("console/{path}")).header("origin", &self.origin);
         read_answer(with_form(request, fields).send().await.unwrap()).await
     }
@@ -122,7 +122,7 @@ async fn up() -> Process {
     Process::up_beside(TEAM, &[("script.yaml", SCRIPT)]).await
 }
 
-async fn link(mesh: &Process, args: &[&str]) -> String {
+pub(super) async fn link(mesh: &Process, args: &[&str]) -> String {
     let (code, out, errors) = mesh.as_person(&[&["console", "--no-open"], args].concat()).await;
     assert_eq!(code, 0, "{errors}");
     out

@@ -1,5 +1,6 @@
 //! Messages that were given up: stored with their reason, listed, sent again.
 
+use super::console::{Page, link};
 use crate::harness::{
     Process, bidder, call, eventually, get, mesh,
     peer::{NO_ANSWER, Peer, now},
@@ -80,6 +81,26 @@ async fn a_dead_letter_is_delivered_once_the_peer_is_back() {
     let heard = peer.wait_for("task-request").await;
     assert_eq!((&heard["messageId"], &heard["payload"]["description"]), (&json!(id), &json!("dig")));
     eventually("no dead letter", async || letters(&mesh).await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_shown_and_sent_again_on_a_page() {
+    let (mesh, letter) = with_a_dead_letter().await;
+    let id = letter["messageId"].as_str().unwrap();
+    let page = Page::of_link(&link(&mesh, &["asker-01"]).await).await;
+    let health = page.view("view=health").await;
+    assert!(
+        health.contains("Dead letters") && health.contains(id) && health.contains("agent_departed"),
+        "{health}"
+    );
+    let peer = Peer::join(&mesh, "peer-01", "dig").await;
+    let sent = page.form("redrive", &[("agent", "asker-01"), ("message", id)]).await;
+    assert_eq!(sent.status, 204, "{sent:?}");
+    assert_eq!(peer.wait_for("task-request").await["messageId"], id);
+    eventually("no dead letter", async || {
+        (!page.view("view=health").await.contains("Dead letters")).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

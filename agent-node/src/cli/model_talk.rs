@@ -5,7 +5,7 @@ use super::{
     exit::CliError,
     output::{self, Colour},
 };
-use crate::tasks::model_talk::ModelTalk;
+use crate::model_talk::ModelTalk;
 use protocol::{
     model_line::{ModelLine, ModelReply, ModelWords},
     routes,

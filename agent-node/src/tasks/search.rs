@@ -16,7 +16,7 @@ use protocol::{
 };
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
-use store::{Error, ListQuery, ListedKey, Revision, Store};
+use store::{Error, ListQuery, ListedKey, MAX_READ, Revision, Store};
 
 /// The most tasks of each agent and state that are compared with filters.
 pub const MAX_SEARCHED: usize = 2_000;
@@ -194,19 +194,23 @@ pub fn search<'a>(
 ) -> Result<FoundTasks<'a>, Error> {
     let max_keys = if criteria.is_in_lists() { most.min(max_searched) } else { max_searched };
     let mut keys = Vec::new();
+    // All that has changed since then is listed.
+    let mut whole_since = None;
     for (agent, store) in agents {
         for query in criteria.queries(agent, (by, proof)) {
-            let listed = store.list(&query, max_keys + 1)?;
+            let (listed, until) = whole_milliseconds(store, query, max_keys)?;
             keys.extend(listed.into_iter().map(|listed| (listed, agent, store)));
+            whole_since = whole_since.max(until);
         }
     }
     keys.sort_by_key(|(listed, ..)| Reverse(listed.position.at));
     let mut found = FoundTasks::default();
     let mut last = None;
     for (ListedKey { position, key }, agent, store) in keys {
-        if (found.rows.len() >= most || found.searched >= max_searched) && last != Some(position.at) {
+        let is_full = found.rows.len() >= most || found.searched >= max_searched;
+        if is_full && last != Some(position.at) || whole_since > Some(position.at) {
             found.next = last;
-            break;
+            return Ok(found);
         }
         (found.searched, last) = (found.searched + 1, Some(position.at));
         // One that was deleted meanwhile is left out.
@@ -217,7 +221,34 @@ pub fn search<'a>(
             found.rows.push((agent, row));
         }
     }
+    found.next = whole_since;
     Ok(found)
+}
+
+/// The first keys of `query`, `most` or as many more as are of the last one's millisecond. With the time of the last one if there are
+/// more behind it.
+fn whole_milliseconds(
+    store: &dyn Store,
+    mut query: ListQuery,
+    most: usize,
+) -> Result<(Vec<ListedKey>, Option<i64>), Error> {
+    let size = (most + 1).min(MAX_READ);
+    let mut keys: Vec<ListedKey> = Vec::new();
+    loop {
+        let page = store.list(&query, size)?;
+        let is_last = page.len() < size;
+        for key in page {
+            let last = keys.last().map(|last| last.position.at).filter(|_| keys.len() >= most);
+            if last.is_some_and(|at| at != key.position.at) {
+                return Ok((keys, last));
+            }
+            keys.push(key);
+        }
+        if is_last {
+            return Ok((keys, None));
+        }
+        query.after = keys.last().map(|last| last.position);
+    }
 }
 
 /// The newest `limit` tasks of `me` that `viewer` is shown, the latest status first.
@@ -237,10 +268,13 @@ pub fn list(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::records::{keys, lists};
     use protocol::{
-        ids::TaskId,
+        ids::{ConversationId, TaskId},
         task::{Status, TaskSpec},
     };
+    use std::collections::BTreeSet;
+    use store::{Batch, Lane, Write};
 
     fn task(state: TaskState, doer: Option<&str>) -> Task {
         let terms =
@@ -292,5 +326,49 @@ mod tests {
             assert!(problem.message.starts_with(named), "{problem:?}");
         }
         assert!(search_of("state=ended&since=2026-11-01T00:00:00Z&minCost=1e-3").is_ok());
+    }
+
+    /// The pages of tasks that changed at these times, each with its number of tasks.
+    async fn pages(times: impl Iterator<Item = i64>, query: &str, bounds: (usize, usize)) -> Vec<usize> {
+        let (store, me) = (store::memory::new(), AgentId::parse("a-1").unwrap());
+        let mut writes = Vec::new();
+        for (number, at) in times.enumerate() {
+            let mut spec = task(TaskState::Working, None).spec;
+            spec.task_id = TaskId::parse(&format!("t-{number}")).unwrap();
+            let row = TaskRow::new(
+                spec,
+                Principal::local_user(),
+                ConversationId::parse("c-1").unwrap(),
+                WallTime(at),
+            );
+            let key = keys::task(&me, &row.task.spec.task_id, &row.task.owner);
+            let bytes = serde_json::to_vec(&row).unwrap();
+            let entries = lists::of_task(&me, &key, &row);
+            writes.push(Write::PutListed(key, bytes.into(), entries));
+        }
+        store.commit(Lane::Progress, Batch { writes, ..Batch::default() }).await.unwrap();
+        let (mut criteria, mut pages, mut seen) = (search_of(query).unwrap(), Vec::new(), BTreeSet::new());
+        let by = Principal::local_user();
+        loop {
+            let viewer = (&by, SenderProof::Credential);
+            let found = search([(&me, store.as_ref())].into_iter(), viewer, &criteria, bounds).unwrap();
+            pages.push(found.rows.len());
+            for (_, row) in found.rows {
+                assert!(seen.insert(row.task.spec.task_id.to_string()), "each is found once");
+            }
+            let Some(next) = found.next else { return pages };
+            criteria.until = Some(WallTime(next - 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_have_each_task_once_however_many_change_in_a_millisecond() {
+        assert_eq!(pages([9, 8, 7, 6, 5].into_iter(), "", (2, 100)).await, [2, 2, 1]);
+        assert_eq!(pages([9, 8, 8, 8, 8, 7, 6].into_iter(), "", (2, 100)).await, [5, 2]);
+        assert_eq!(pages([9, 9, 9, 9, 8].into_iter(), "", (2, 100)).await, [4, 1]);
+        let all = pages((0..2_500).rev(), "text=nowhere", (50, 2_000)).await;
+        assert_eq!(all, [0, 0], "a page compares 2,000, and the next goes on behind them");
+        let all = pages((0..2_500).map(|_| 7), "", (50, 2_000)).await;
+        assert_eq!(all, [2_500], "a store reads fewer at once");
     }
 }

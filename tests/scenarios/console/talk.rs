@@ -6,7 +6,7 @@ use crate::harness::{
     mcp_stub::{McpAnswer, McpStub, tool},
     model_stub::{ModelStub, calls, says},
 };
-use reqwest::{Method, header::CONTENT_TYPE};
+use reqwest::{Method, Response, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
 const HOSTILE: &str = "</pre><script>alert(1)</script>\u{202e}";
@@ -77,7 +77,7 @@ async fn what_is_said_with_a_model_is_shown_to_the_person_alone() {
 }
 
 /// A form with a file, as browsers send it.
-async fn form_with_file(page: &Page, path: &str, fields: &[(&str, &str)], file: &[u8]) -> u16 {
+async fn form_with_file(page: &Page, path: &str, fields: &[(&str, &str)], file: &[u8]) -> Response {
     let mut body = Vec::new();
     for (name, value) in fields {
         let part = format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n");
@@ -89,7 +89,7 @@ async fn form_with_file(page: &Page, path: &str, fields: &[(&str, &str)], file: 
     body.extend_from_slice(b"\r\n--edge--\r\n");
     let request = page.request(Method::POST, &format!("console/{path}")).header("origin", &page.origin);
     let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=edge").body(body);
-    request.send().await.unwrap().status().as_u16()
+    request.send().await.unwrap()
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn files_go_with_a_task_and_into_a_chat() {
         ("send", [("description", "read it"), ("capability", "")], large.as_bytes()),
         ("say", [("text", "read it"), ("context", "chat-1")], b"short"),
     ] {
-        assert_eq!(form_with_file(&page, path, &fields, file).await, 204, "{path}");
+        assert_eq!(form_with_file(&page, path, &fields, file).await.status(), 204, "{path}");
     }
     let tasks = eventually("both are done", async || {
         let listed = call(Method::GET, &format!("{}/a2a/tasks", front.url), None).await;
@@ -113,11 +113,26 @@ async fn files_go_with_a_task_and_into_a_chat() {
     for task in &tasks {
         let view = page.view(&format!("view=task&agent=front-01&id={}", task["id"].as_str().unwrap())).await;
         assert!(view.contains("list &lt;b&gt;.txt") && !view.contains("list <b>"), "{view}");
+        assert!(!view.contains("is at <code>mesh-blob"), "a name inside of the mesh: {view}");
     }
     assert!(page.view("view=chat&agent=front-01&id=chat-1").await.contains("list &lt;b&gt;.txt"));
     let too_large = vec![b'x'; 20 << 20];
-    assert_eq!(form_with_file(&page, "say", &[("text", "x"), ("context", "chat-1")], &too_large).await, 413);
-    assert_eq!(form_with_file(&page, "answer", &[("text", "x")], b"x").await, 415, "no other form has files");
+    let refused = form_with_file(&page, "say", &[("text", "x"), ("context", "chat-1")], &too_large).await;
+    assert_eq!(refused.status(), 413);
+    let refused = form_with_file(&page, "answer", &[("text", "x")], b"x").await;
+    assert_eq!(refused.status(), 415, "no other form has files");
+}
+
+#[tokio::test]
+async fn an_answer_at_once_to_a_task_with_a_file_is_shown() {
+    let team = TEAM.replace("open: true", "open: true, a2a: { direct: true }");
+    let script = "turns: [{ end: { message: The gate is open. } }]";
+    let mesh = Process::up_beside(&team, &[("script.yaml", script)]).await;
+    let page = Page::of_link(&link(&mesh, &["front-01"]).await).await;
+    let sent = form_with_file(&page, "send", &[("description", "open?"), ("capability", "")], b"x").await;
+    assert_eq!(sent.status(), 204);
+    let to = sent.headers()["mesh-console-go"].to_str().unwrap().strip_prefix('?').unwrap().to_owned();
+    assert!(page.view(&to).await.contains("The gate is open."), "{to}");
 }
 
 #[tokio::test]

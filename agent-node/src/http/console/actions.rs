@@ -139,8 +139,12 @@ pub(super) async fn send(
         let metadata = skill.map_or_else(|| json!({}), |skill| json!({ "skill": skill }));
         let description = form.required("description")?;
         let answer = say_to(&request, &node, &form, (description, metadata), json!({})).await?;
-        let task = answer["task"]["id"].as_str().unwrap_or_default();
-        return Ok(done(Some(&ConsoleLocation::task(local.id.as_str(), task))));
+        let to = match (answer["task"]["id"].as_str(), answer["message"]["contextId"].as_str()) {
+            (Some(task), _) => ConsoleLocation::task(local.id.as_str(), task),
+            // It has answered at once, without a task for clients: the chat shows it.
+            (None, context) => ConsoleLocation::chat(local.id.as_str(), context.unwrap_or_default()),
+        };
+        return Ok(done(Some(&to)));
     }
     let by = form.scope.by.clone();
     let (task, _) = task_requests::send(&request, &node, by, &local.id, (json!({}), payload)).await?;

@@ -2,11 +2,8 @@
 
 use crate::{
     journal::for_each_record,
-    tasks::{
-        ShownEvent, TaskEvent, events_in,
-        model_talk::{ModelTalk, reports_in},
-        shown_in,
-    },
+    model_talk::{ModelTalk, reports_in},
+    tasks::{ShownEvent, TaskEvent, events_in, shown_in},
     telemetry::capture::Capture,
 };
 use console::{
@@ -56,13 +53,15 @@ pub(super) fn read(
     task: &Task,
     wanted: &WantedHistory,
 ) -> Result<TaskHistory, Error> {
-    let (mut events, mut waits, mut reports) = (EventPage::of(&wanted.at), WaitSpans::new(me), Vec::new());
+    let (mut events, mut waits, mut reports) =
+        (EventPage::of(&wanted.at), WaitSpans::new(me, wanted.talk.is_some()), Vec::new());
     for_each_record(store, &Filter::Exactly(keys::journal(me, &task.conversation)), |record| {
         let step: Step = content::decode(me, store, &record.value)?;
         if wanted.talk.is_some() {
             reports.extend(reports_in(&step).map(|(turn, at, report)| (turn, at, report.clone())));
         }
         waits.read(&step);
+        let at = step.events.last().map_or(task.created_at, |event| event.wall);
         let shown = match wanted.shows_activity {
             true => shown_in(task, record.revision, step),
             false => {
@@ -72,7 +71,7 @@ pub(super) fn read(
         };
         shown.into_iter().for_each(|event: TaskEvent<ShownEvent>| {
             waits.note(&event.data);
-            events.push(event.data, task.changed_at);
+            events.push(event.data, at);
         });
         Ok(())
     })?;
@@ -100,8 +99,8 @@ impl<'a> EventPage<'a> {
         Self { at, before, lines, last: None, kinds, page }
     }
 
-    fn push(&mut self, event: ShownEvent, changed: WallTime) {
-        let Some(line) = event_line(event, changed) else { return };
+    fn push(&mut self, event: ShownEvent, at: WallTime) {
+        let Some(line) = event_line(event, at) else { return };
         // The pieces of an artifact that is written are one event.
         let is_known = |last: &TaskEventLine| (&last.what, &last.text) == (&line.what, &line.text);
         if self.last.as_ref().is_some_and(is_known) {
@@ -130,6 +129,8 @@ impl<'a> EventPage<'a> {
 /// What the task waited for: answers, and models that were away.
 struct WaitSpans {
     agent: String,
+    /// Whether the viewer may read why a model was away: a provider's words may quote a prompt.
+    shows_reasons: bool,
     spans: Vec<TimelineSpan>,
     /// The wait for an answer that is open.
     asked: Option<usize>,
@@ -138,8 +139,8 @@ struct WaitSpans {
 }
 
 impl WaitSpans {
-    fn new(me: &AgentId) -> Self {
-        Self { agent: me.to_string(), spans: Vec::new(), asked: None, paused: None }
+    fn new(me: &AgentId, shows_reasons: bool) -> Self {
+        Self { agent: me.to_string(), shows_reasons, spans: Vec::new(), asked: None, paused: None }
     }
 
     fn begin(&mut self, name: String, start: WallTime) -> usize {
@@ -173,7 +174,11 @@ impl WaitSpans {
         }
         for event in &step.events {
             if let EventKind::TurnEnded { end: TurnEnd::Pause { reason, .. }, .. } = &event.what {
-                self.paused = Some(self.begin(format!("waits: {reason}"), event.wall));
+                let name = match self.shows_reasons {
+                    true => format!("waits: {reason}"),
+                    false => "waits for its model".to_owned(),
+                };
+                self.paused = Some(self.begin(name, event.wall));
             }
         }
     }
@@ -193,25 +198,23 @@ impl WaitSpans {
     }
 }
 
-fn event_line(event: ShownEvent, changed: WallTime) -> Option<TaskEventLine> {
+/// The line of an event of a step that was at `at`.
+fn event_line(event: ShownEvent, at: WallTime) -> Option<TaskEventLine> {
     match event {
         ShownEvent::Response(StreamResponse::StatusUpdate(update)) => Some(TaskEventLine {
             number: 0,
-            at: update.status.timestamp.unwrap_or(changed),
+            at: update.status.timestamp.unwrap_or(at),
             what: console::state_mark::words(update.status.state).to_owned(),
             text: update.status.message.map(|message| texts(&message.parts)).unwrap_or_default(),
         }),
         ShownEvent::Response(StreamResponse::ArtifactUpdate(update)) => {
             let artifact = update.artifact;
             let text = artifact.name.unwrap_or(artifact.artifact_id);
-            Some(TaskEventLine { number: 0, at: changed, what: "artifact".to_owned(), text })
+            Some(TaskEventLine { number: 0, at, what: "artifact".to_owned(), text })
         }
-        ShownEvent::Response(StreamResponse::Message(message)) => Some(TaskEventLine {
-            number: 0,
-            at: changed,
-            what: "answer".to_owned(),
-            text: texts(&message.parts),
-        }),
+        ShownEvent::Response(StreamResponse::Message(message)) => {
+            Some(TaskEventLine { number: 0, at, what: "answer".to_owned(), text: texts(&message.parts) })
+        }
         ShownEvent::Response(StreamResponse::Task(_)) => None,
         ShownEvent::Activity(activity) => {
             let activity = serde_json::to_value(activity).ok()?;
@@ -220,7 +223,7 @@ fn event_line(event: ShownEvent, changed: WallTime) -> Option<TaskEventLine> {
             let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" \u{b7} ");
             Some(TaskEventLine {
                 number: 0,
-                at: WallTime::parse(&part("timestamp")).unwrap_or(changed),
+                at: WallTime::parse(&part("timestamp")).unwrap_or(at),
                 what: part("kind"),
                 text,
             })
@@ -234,4 +237,70 @@ fn texts(parts: &[Part]) -> String {
         PartContent::Data(_) | PartContent::Raw(_) | PartContent::Url(_) => None,
     });
     texts.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::a2a::{event::StatusUpdate, task::A2aTask};
+    use serde_json::json;
+
+    fn status(state: TaskState, text: &str, at: i64) -> ShownEvent {
+        let status = json!({ "state": state, "timestamp": WallTime(at),
+            "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": text }] } });
+        let task: A2aTask =
+            serde_json::from_value(json!({ "id": "t", "contextId": "c", "status": status })).unwrap();
+        let update = StatusUpdate {
+            task_id: task.id,
+            context_id: task.context_id,
+            status: task.status,
+            metadata: Default::default(),
+        };
+        ShownEvent::Response(StreamResponse::StatusUpdate(Box::new(update)))
+    }
+
+    fn page(at: &ConsoleLocation) -> TaskEvents {
+        let mut page = EventPage::of(at);
+        for number in 0..250 {
+            page.push(status(TaskState::Working, &format!("step {number}"), number), WallTime(0));
+            page.push(status(TaskState::Working, &format!("step {number}"), number), WallTime(0));
+        }
+        page.push(status(TaskState::Completed, "done", 250), WallTime(0));
+        page.finish()
+    }
+
+    #[test]
+    fn events_are_shown_in_pages_from_the_newest_and_filtered() {
+        let numbers = |events: &TaskEvents| {
+            let numbers: Vec<_> = events.lines.iter().map(|line| line.number).collect();
+            (numbers.first().copied(), numbers.last().copied(), numbers.len(), events.has_older)
+        };
+        let at = ConsoleLocation::task("a-1", "t");
+        let newest = page(&at);
+        assert_eq!((newest.all, numbers(&newest)), (251, (Some(151), Some(250), PAGE, true)), "each once");
+        assert_eq!(newest.kinds, ["completed", "working"]);
+        let older = page(&ConsoleLocation { before: "151".to_owned(), ..at.clone() });
+        assert_eq!(numbers(&older), (Some(51), Some(150), PAGE, true));
+        let oldest = page(&ConsoleLocation { before: "51".to_owned(), ..at.clone() });
+        assert_eq!(numbers(&oldest), (Some(0), Some(50), 51, false));
+        let filtered =
+            page(&ConsoleLocation { kind: "working".to_owned(), text: "STEP 24".to_owned(), ..at });
+        assert_eq!(numbers(&filtered), (Some(24), Some(249), 11, false));
+    }
+
+    #[test]
+    fn a_question_is_a_wait_until_it_is_answered() {
+        let mut waits = WaitSpans::new(&AgentId::parse("a-1").unwrap(), true);
+        for (state, at) in [
+            (TaskState::Working, 1),
+            (TaskState::InputRequired, 10),
+            (TaskState::InputRequired, 20),
+            (TaskState::Working, 30),
+            (TaskState::AuthRequired, 40),
+        ] {
+            waits.note(&status(state, "x", at));
+        }
+        let seen: Vec<_> = waits.spans.iter().map(|span| (span.start.0, span.end.map(|end| end.0))).collect();
+        assert_eq!(seen, [(10, Some(30)), (40, None)]);
+    }
 }

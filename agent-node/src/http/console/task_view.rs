@@ -13,8 +13,9 @@ use crate::{
             collect::{MAX_DEPTH, collect_with},
         },
     },
+    model_talk,
     tasks::{
-        self, model_talk,
+        self,
         search::{self, TaskCriteria},
     },
     telemetry::{capture::Capture, names as n, span::Span},
@@ -50,7 +51,10 @@ pub(super) async fn data(
     let (local, row) = scope.task(&at.agent, &at.id)?;
     let shown = tasks::with_artifacts(local.store.as_ref(), &local.id, row.clone(), Revision::MAX);
     let mut task = shown.map_err(Problem::from)?.task;
-    local.shown_files().show_artifacts(&mut task.artifacts).await;
+    let files = local.shown_files();
+    files.show_artifacts(&mut task.artifacts).await;
+    let first = task.spec.contact.iter_mut().map(|contact| &mut contact.message);
+    files.link(first.chain(&mut task.history).flat_map(|message| &mut message.parts));
     let conversation = row.task.conversation.clone();
     let capture = content(scope, node, &row.task);
     let TracePart { spans, missing } = collect_with(node, local, conversation, MAX_DEPTH, capture).await?;

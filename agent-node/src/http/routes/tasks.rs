@@ -7,9 +7,9 @@ use crate::{
         events,
         node_state::{HostedAgent, NodeState},
     },
+    model_talk::{self, ModelTalk},
     tasks::{
         self,
-        model_talk::{self, ModelTalk},
         search::{self, TaskSearch},
     },
 };

@@ -29,8 +29,13 @@ pub struct ModelCall {
     pub output: Option<Value>,
 }
 
-/// The calls in the order in which they began; nothing if there are none.
+/// The most calls that are shown, the newest.
+const MAX_CALLS: usize = 100;
+
+/// The newest calls in the order in which they began; nothing if there are none.
 pub fn section(calls: &[ModelCall]) -> Markup {
+    let left_out = calls.len().saturating_sub(MAX_CALLS);
+    let calls = &calls[left_out..];
     let has_texts = calls.iter().any(|call| call.input.is_some() || call.output.is_some());
     html! {
         @if !calls.is_empty() {
@@ -39,6 +44,7 @@ pub fn section(calls: &[ModelCall]) -> Markup {
                     h2 { "Turns, models and tools" }
                     @if !has_texts { span.small.muted { "the agent that did the work shows the person what was said" } }
                 }
+                @if left_out > 0 { div.body { p.small.muted { "The first " (left_out) " are left out; " code { "mesh trace" } " prints all." } } }
                 ul.lines { @for call in calls { (line(call)) } }
             }
         }

@@ -91,6 +91,9 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
         ("POST", "/console/post") => of("Posts an entry to a space: `what` is its kind, or `KIND/TYPE`.")
             .takes_form(&["what", "content"], &["space", "title"])
             .done(),
+        ("POST", "/console/redrive") => of("Sends a dead letter of an agent again.")
+            .takes_form(&["message"], &["agent"])
+            .done(),
         ("POST", "/console/steer") => of("Steers a session by a directive.")
             .takes_form(&["task", "verb"], &["agent", "stage", "seat", "text"])
             .done(),

@@ -14,7 +14,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use store::{Error, Store};
 
-/// The most lines that are kept while a journal is read, the newest.
+/// The most lines that are shown, the newest.
 const MAX_LINES: usize = 500;
 
 /// What was said.
@@ -34,7 +34,7 @@ pub fn is_shown(task: &Task, by: &Principal, proof: SenderProof) -> bool {
         && !session::seat::is_sealed(&task.spec)
 }
 
-/// The reports of the turns in one step of a journal, each with its turn and its time.
+/// The reports of turns about their model in one step of a journal, each with its turn and its time.
 pub fn reports_in(step: &Step) -> impl Iterator<Item = (u32, WallTime, &Progress)> {
     step.events.iter().flat_map(|event| {
         let (turn, updates) = match &event.what {
@@ -43,7 +43,8 @@ pub fn reports_in(step: &Step) -> impl Iterator<Item = (u32, WallTime, &Progress
             }
             _ => (0, [].as_slice()),
         };
-        updates.iter().map(move |update| (turn, event.wall, update))
+        let of_model = |update: &&Progress| matches!(update, Progress::Usage(_) | Progress::Checkpoint(_));
+        updates.iter().filter(of_model).map(move |update| (turn, event.wall, update))
     })
 }
 
