@@ -531,12 +531,19 @@ def cache(options):
 
 
 EVENTS = 20_000
+# A turn may report 10,000 times.
 TALKER = """
-import sys
+import pathlib, sys
 sys.stdin.readline()
-for number in range(%d):
+done = pathlib.Path(__file__).with_suffix(".turns")
+turn = int(done.read_text()) if done.exists() else 0
+done.write_text(str(turn + 1))
+for number in range(turn * 5_000, min(turn * 5_000 + 5_000, %d)):
     print('{"type":"tool","id":"c%%d","name":"step_%%d"}' %% (number, number), flush=number %% 50 == 0)
-print('{"type":"done","message":"all steps"}')
+if turn * 5_000 + 5_000 < %d:
+    print('{"type":"pause","afterMs":1000,"reason":"there are more"}')
+else:
+    print('{"type":"done","message":"all steps"}')
 """
 
 
@@ -600,7 +607,7 @@ class Page:
 
 def console(options):
     """Pages over many tasks and over a long history, and what an open page costs while the mesh works."""
-    (options.scratch / "talker.py").write_text(TALKER % options.count(EVENTS))
+    (options.scratch / "talker.py").write_text(TALKER % ((options.count(EVENTS),) * 2))
     talker = agent("talker-01", f"{{ exec: [python3, {options.scratch}/talker.py] }}")
     node = Process(options, options.scratch / "console", "up", team(options, "console", agent(HOLDER), talker))
     holder = node.address(HOLDER)

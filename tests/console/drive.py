@@ -399,6 +399,23 @@ def fifty(driver, mesh):
     page.get_by_role("button", name="Cancel 50 tasks").click()
     expect(page.get_by_text("50 of 50 done.")).to_be_visible(timeout=20_000)
     driver.shoot("bulk-fifty")
+    # A list goes on where it is scrolled to. What is new waits until its reader asks for it.
+    driver.go("Tasks", "Tasks")
+    rows = page.locator("tbody.tasks tr[data-key]")
+    expect(rows).to_have_count(50)
+    page.locator(".older").scroll_into_view_if_needed()
+    expect(page.locator(".older")).to_have_count(0)
+    keys = [row.get_attribute("data-key") for row in rows.all()]
+    assert len(set(keys)) == len(keys) > 51, keys
+    mesh.post("/a2a/messages", {
+        "fromAgentId": "me", "toAgentId": "planner-01", "type": "task-request",
+        "payload": {"taskId": "newest", "description": "The newest of all"},
+    })
+    expect(page.locator("#newer")).to_be_visible()
+    expect(rows).to_have_count(len(keys))
+    page.locator("#newer").click()
+    expect(rows.first).to_contain_text("The newest of all")
+    expect(rows).to_have_count(50)
 
 
 def users(driver, mesh, browser):

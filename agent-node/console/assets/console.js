@@ -41,7 +41,7 @@
     const code = new URLSearchParams(location.hash.slice(1)).get('code');
     if (!code) return;
     history.replaceState(null, '', location.pathname + location.search);
-    try { await signIn(asJson({ code })); } catch (error) { notice(`Not signed in: ${error.message}`); }
+    try { await signIn(asJson({ code })); } catch (error) { main.prepend(alertBox('notice bad', `Not signed in: ${error.message}`)); }
   }
 
   function askTabs() {
@@ -77,12 +77,12 @@
 
   // ---- views
 
-  function notice(text) {
+  function alertBox(className, text) {
     const box = document.createElement('div');
-    box.className = 'notice bad';
+    box.className = className;
     box.setAttribute('role', 'alert');
     box.textContent = text;
-    main.prepend(box);
+    return box;
   }
 
   async function load(isNew) {
@@ -100,15 +100,19 @@
       const parsed = new DOMParser().parseFromString(text, 'text/html');
       next.append(...parsed.body.childNodes);
     } else {
-      const box = document.createElement('div');
-      box.className = 'notice bad';
-      box.textContent = await reasonOf(answer.status, text);
-      next.append(box);
+      next.append(alertBox('notice bad', await reasonOf(answer.status, text)));
     }
     if (isNew) main.replaceChildren(...next.childNodes); else morphChildren(main, next);
+    delete main.dataset.older;
+    byId('newer').hidden = true;
     if (window.htmx) window.htmx.process(main);
     describe(main.querySelector('[data-view]'));
     if (isNew) { window.scrollTo(0, 0); main.focus({ preventScroll: true }); }
+  }
+
+  // A list that was scrolled on to older rows stays as it is until its reader is back at the top, or asks.
+  function renew() {
+    if (main.dataset.older === undefined || window.scrollY === 0) load(false); else byId('newer').hidden = false;
   }
 
   // Says in the frame what the view says of itself.
@@ -230,7 +234,7 @@
     const view = main.querySelector('[data-view]');
     const wants = view ? view.dataset.live.split(' ') : [];
     if (document.hidden || timer || !change.of.some((kind) => wants.includes(kind))) return;
-    timer = setTimeout(() => { timer = 0; load(false); }, Math.max(0, lastLoad + SPACING - Date.now()));
+    timer = setTimeout(() => { timer = 0; renew(); }, Math.max(0, lastLoad + SPACING - Date.now()));
   }
 
   function event(lines) {
@@ -260,7 +264,7 @@
     } catch { /* It is tried again. */ }
     if (stream !== own) return;
     connected(false);
-    setTimeout(() => { if (stream === own) { load(false); listen(); } }, retry);
+    setTimeout(() => { if (stream === own) { renew(); listen(); } }, retry);
     retry = Math.min(retry * 2, MAX_RETRY);
   }
 
@@ -284,14 +288,8 @@
   // ---- what a person does
 
   function formError(form, text) {
-    let box = form.querySelector('.form-error');
-    if (!box) {
-      box = document.createElement('div');
-      box.className = 'form-error';
-      box.setAttribute('role', 'alert');
-      form.append(box);
-    }
-    box.textContent = text;
+    const box = form.querySelector('.form-error');
+    if (box) box.textContent = text; else form.append(alertBox('form-error', text));
   }
 
   function done(text) {
@@ -326,6 +324,7 @@
     } else if (button.id === 'open-sign-in') byId('sign-in').showModal();
     else if (button.id === 'close-sign-in') byId('sign-in').close();
     else if (button.id === 'sign-out') signOut();
+    else if (button.id === 'newer') load(true);
     else if (button.id === 'notify') Notification.requestPermission().then(() => { button.hidden = Notification.permission !== 'default'; });
     else if (button.dataset.forget !== undefined) {
       store(VIEWS, stored(VIEWS).filter((view, at) => String(at) !== button.dataset.forget));
@@ -370,6 +369,7 @@
   });
   document.addEventListener('htmx:afterRequest', async (event) => {
     const { xhr, elt } = event.detail, form = elt.closest('form');
+    if (!form) { if (event.detail.successful) main.dataset.older = ''; return; }
     if (!event.detail.successful) {
       return formError(form, xhr.status ? await reasonOf(xhr.status, xhr.responseText) : 'the node cannot be reached');
     }
@@ -384,7 +384,7 @@
   window.addEventListener('popstate', () => { load(true); listen(); });
   window.addEventListener('hashchange', () => { if (location.hash.startsWith('#code=')) useLink().then(restart); });
   document.addEventListener('visibilitychange', () => {
-    if (!document.hidden) load(false);
+    if (!document.hidden) renew();
     listen();
   });
   if (tabs) tabs.addEventListener('message', (event) => { if (event.data.asks && key) tabs.postMessage({ key }); });

@@ -47,15 +47,19 @@ pub fn search(value: &str, placeholder: &str) -> Markup {
     html! { label.wide { "Text" input type="search" name="text" value=(value) placeholder=(placeholder); } }
 }
 
+/// The address of the page behind `next`.
+pub fn older(at: &ConsoleLocation, next: String) -> String {
+    ConsoleLocation { before: next, ..at.clone() }.href()
+}
+
 /// The links to the newest page and to the one behind `next`.
 pub fn pages(at: &ConsoleLocation, next: Option<String>, note: &str) -> Markup {
-    let page = |before: String| ConsoleLocation { before, ..at.clone() }.href();
     html! {
         @if !at.before.is_empty() || next.is_some() {
             nav.actions aria-label="Pages" {
-                @if !at.before.is_empty() { a.button href=(page(String::new())) { "\u{2190} Newest" } }
+                @if !at.before.is_empty() { a.button href=(older(at, String::new())) { "\u{2190} Newest" } }
                 @if let Some(next) = next {
-                    a.button href=(page(next)) { "Older \u{2192}" }
+                    a.button href=(older(at, next)) { "Older \u{2192}" }
                     @if !note.is_empty() { span.muted.small { (note) } }
                 }
             }

@@ -76,6 +76,7 @@ pub fn page(name: &str) -> Markup {
                     }
                 }
                 div #done .done role="status" hidden {}
+                button #newer .newer type="button" hidden { "Something has changed: show the newest" }
                 (sign_in())
             }
         }

@@ -68,7 +68,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &BoardPage) -> Markup {
                 div.columns {
                     div.stack {
                         (signals(viewer, at, data))
-                        (filter_form::pages(at, data.next.map(|next| next.to_string()), if data.signals.is_empty() { "older signals were not compared yet" } else { "" }))
+                        (filter_form::pages(at, data.next.filter(|_| data.signals.is_empty() && at.before.is_empty()).map(|next| next.to_string()), "older signals were not compared yet"))
                     }
                     div.stack { (spaces(data)) (claims(data)) }
                 }
@@ -92,11 +92,28 @@ fn signals(viewer: &Viewer, at: &ConsoleLocation, data: &BoardPage) -> Markup {
     html! {
         section.card {
             header { h2 { "Signals" } span.small.muted { @if at.before.is_empty() { "live" } @else { "as of then" } } }
-            @if data.signals.is_empty() {
+            @if data.signals.is_empty() && (at.before.is_empty() || data.next.is_none()) {
                 div.empty { strong { "No signal is shown." } p { (times::count(data.searched as u64)) " were compared with the filters. Signals of tasks are shown to those whose tasks they are." } }
             } @else {
-                div role="log" aria-label="Signals" { ul.lines { @for record in &data.signals { (signal(viewer, record)) } } }
+                div role="log" aria-label="Signals" {
+                    ul.lines.signals {
+                        @for record in &data.signals { (signal(viewer, record)) }
+                        @if let Some(next) = data.next { (older(at, data, next)) }
+                    }
+                }
             }
+        }
+    }
+}
+
+/// A line that is replaced by the next page once it is seen.
+fn older(at: &ConsoleLocation, data: &BoardPage, next: u64) -> Markup {
+    let older = filter_form::older(at, next.to_string());
+    html! {
+        @if data.signals.is_empty() {
+            li { (times::count(data.searched as u64)) " older signals were compared, none matches. " a href=(older) { "Go on" } }
+        } @else {
+            li.older hx-get={ "console/view" (older) } hx-trigger="revealed" hx-select=".signals > li" hx-swap="outerHTML" { a href=(older) { "Older" } }
         }
     }
 }

@@ -26,14 +26,14 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
                 (filter_form::search(&at.text, "in the goal or the id"))
             }))
             section.card aria-label="Sessions" {
-                @if page.lines.is_empty() {
+                @if page.lines.is_empty() && (at.before.is_empty() || page.next.is_none()) {
                     div.empty {
                         @if *at == all {
                             strong { "No session yet." }
                             p { code { "mesh convene planner-01 builder-01 'Which database do we use?'" } " begins one. Sessions are shown to those who have proven who they are." }
                         } @else { strong { "No session matches." } }
                     }
-                } @else { (tasks::table(viewer, &page)) }
+                } @else { (tasks::table(viewer, at, &page)) }
             }
             (tasks::pages(at, &page))
         },

@@ -62,7 +62,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
             (saved_views())
             (filters(at, page))
             section.card aria-label="Tasks" {
-                @if page.lines.is_empty() { (nothing(at, page)) } @else { (table(viewer, page)) }
+                @if page.lines.is_empty() && (at.before.is_empty() || page.next.is_none()) { (nothing(at, page)) } @else { (table(viewer, at, page)) }
             }
             (pages(at, page))
         },
@@ -118,8 +118,9 @@ fn nothing(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     }
 }
 
-/// The tasks as a table.
-pub(super) fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
+/// The tasks as a table. Its last row is replaced by the next page once it is seen.
+pub(super) fn table(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Markup {
+    let older = page.next.map(|next| filter_form::older(at, next.to_string()));
     html! {
         div.scroll tabindex="0" role="region" aria-label="Table of tasks" {
             table.list {
@@ -127,16 +128,25 @@ pub(super) fn table(viewer: &Viewer, page: &TaskListPage) -> Markup {
                     th { "State" } th { "Task" } th { "Agent" } th.hide-narrow { "Capability" } th.hide-narrow { "Requester" }
                     th.num.hide-narrow { "Tokens" } th.num { "Changed" }
                 } }
-                tbody { @for line in &page.lines { (line.row(viewer.now)) } }
+                tbody.tasks { @for line in &page.lines { (line.row(viewer.now)) } }
+                @if let Some(older) = older {
+                    @if page.lines.is_empty() {
+                        tbody.tasks { tr { td colspan="7" { (times::count(page.searched as u64)) " older tasks were compared, none matches. " a href=(older) { "Go on" } } } }
+                    } @else {
+                        tbody.tasks.older hx-get={ "console/view" (older) } hx-trigger="revealed" hx-select="tbody.tasks" hx-swap="outerHTML" {
+                            tr { td colspan="7" { a href=(older) { "Older" } } }
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-/// The links to the other pages.
+/// The links to the newest page, and to older ones if none was found yet.
 pub(super) fn pages(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
-    let note = if page.lines.is_empty() { "older tasks were not compared yet" } else { "" };
-    filter_form::pages(at, page.next.map(|next| next.to_string()), note)
+    let next = page.next.filter(|_| page.lines.is_empty() && at.before.is_empty());
+    filter_form::pages(at, next.map(|next| next.to_string()), "older tasks were not compared yet")
 }
 
 #[cfg(test)]
