@@ -105,9 +105,9 @@
     if (isNew) main.replaceChildren(...next.childNodes); else morphChildren(main, next);
     delete main.dataset.older;
     byId('newer').hidden = true;
-    if (window.htmx) window.htmx.process(main);
     describe(main.querySelector('[data-view]'));
     if (isNew) { window.scrollTo(0, 0); main.focus({ preventScroll: true }); }
+    if (window.htmx) window.htmx.process(main);
   }
 
   // A list that was scrolled on to older rows stays as it is until its reader is back at the top, or asks.
