@@ -1,9 +1,13 @@
 //! What was said between the agent of a task and its model, for the person of the mesh alone: a prompt may hold what only the agent
 //! may read.
 
-use crate::{brain::llm::model_lines, journal::steps, telemetry::capture::Capture};
+use crate::{
+    brain::llm::{TurnNote, model_lines},
+    journal::steps,
+    telemetry::capture::Capture,
+};
 use engine::records::Step;
-use patterns::{EventKind, session, turn::Progress};
+use patterns::{Effect, EventKind, session, turn::Progress};
 use protocol::{
     ids::AgentId,
     model_line::ModelLine,
@@ -34,9 +38,14 @@ pub fn is_shown(task: &Task, by: &Principal, proof: SenderProof) -> bool {
         && !session::seat::is_sealed(&task.spec)
 }
 
-/// The reports of turns about their model in one step of a journal, each with its turn and its time.
-pub fn reports_in(step: &Step) -> impl Iterator<Item = (u32, WallTime, &Progress)> {
-    step.events.iter().flat_map(|event| {
+/// What one step of a journal says of turns and their model, each with its turn and its time.
+pub fn notes_in(step: &Step) -> impl Iterator<Item = (u32, WallTime, TurnNote)> {
+    let wall = step.events.last().map_or(WallTime(0), |event| event.wall);
+    let begun = step.effects.iter().filter_map(move |effect| match effect {
+        Effect::RunTurn { turn, prompt, .. } => Some((*turn, wall, TurnNote::Began(prompt.clone()))),
+        _ => None,
+    });
+    let reports = step.events.iter().flat_map(|event| {
         let (turn, updates) = match &event.what {
             EventKind::TurnProgress { turn, updates } | EventKind::TurnEnded { turn, updates, .. } => {
                 (*turn, updates.as_slice())
@@ -44,17 +53,16 @@ pub fn reports_in(step: &Step) -> impl Iterator<Item = (u32, WallTime, &Progress
             _ => (0, [].as_slice()),
         };
         let of_model = |update: &&Progress| matches!(update, Progress::Usage(_) | Progress::Checkpoint(_));
-        updates.iter().filter(of_model).map(move |update| (turn, event.wall, update))
-    })
+        let updates = updates.iter().filter(of_model);
+        updates.map(move |update| (turn, event.wall, TurnNote::Reported(update.clone())))
+    });
+    reports.chain(begun)
 }
 
 impl ModelTalk {
-    /// What `reports`, oldest first, say, masked as `capture` masks.
-    pub fn of<'a>(
-        reports: impl IntoIterator<Item = (u32, WallTime, &'a Progress)>,
-        capture: &Capture,
-    ) -> Self {
-        let mut lines = model_lines(reports);
+    /// What `notes` on turns of `agent`, oldest first, say, masked as `capture` masks.
+    pub fn of(agent: &AgentId, notes: &[(u32, WallTime, TurnNote)], capture: &Capture) -> Self {
+        let mut lines = model_lines(agent, notes.iter().map(|(turn, at, note)| (*turn, *at, note)));
         let omitted = lines.len().saturating_sub(MAX_LINES);
         lines.drain(..omitted);
         let masked = |line: ModelLine| {
@@ -68,5 +76,6 @@ impl ModelTalk {
 /// What the journal of `task` still holds of it.
 pub fn read(store: &dyn Store, me: &AgentId, task: &Task, capture: &Capture) -> Result<ModelTalk, Error> {
     let steps = steps(store, me, &task.conversation)?;
-    Ok(ModelTalk::of(steps.iter().flat_map(reports_in), capture))
+    let notes: Vec<_> = steps.iter().flat_map(notes_in).collect();
+    Ok(ModelTalk::of(me, &notes, capture))
 }

@@ -3,17 +3,18 @@
 (() => {
   const STORE = 'mesh-console-key', HEADER = 'Mesh-Console-Key', VIEWS = 'mesh-views', DISMISSED = 'mesh-dismissed';
   // Of fragments: at most two a second.
-  const SPACING = 500, MAX_RETRY = 10000;
+  const SPACING = 500, MAX_RETRY = 5000, BUSY = 429;
   const main = document.getElementById('main');
   const byId = (id) => document.getElementById(id);
   const base = location.pathname.endsWith('/') ? '' : location.pathname.split('/').pop() + '/';
   // Other tabs of this origin, port included, hand on the key: a link opened in a new tab stays signed in.
   const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(STORE) : null;
-  let key = sessionStorage.getItem(STORE), stream = null, retry = 1000, turn = 0, timer = 0, doneTimer = 0, lastLoad = 0, known = Infinity;
+  let key = sessionStorage.getItem(STORE), stream = null, isLive = false, retry = 1000, timer = 0, doneTimer = 0, known = Infinity;
+  let shown = '', turn = 0, isLoading = false, isStale = false, lastLoad = 0;
 
   function keep(value) {
     key = value;
-    if (value) sessionStorage.setItem(STORE, value); else sessionStorage.removeItem(STORE);
+    if (key) sessionStorage.setItem(STORE, key); else sessionStorage.removeItem(STORE);
   }
 
   function request(path, options = {}) {
@@ -35,27 +36,28 @@
     const text = await answer.text();
     if (!answer.ok) throw new Error(await reasonOf(answer.status, text));
     keep(JSON.parse(text).key);
+    if (tabs) tabs.postMessage({ fresh: key });
   }
 
   async function useLink() {
     const code = new URLSearchParams(location.hash.slice(1)).get('code');
     if (!code) return;
     history.replaceState(null, '', location.pathname + location.search);
-    try { await signIn(asJson({ code })); } catch (error) { main.prepend(alertBox('notice bad', `Not signed in: ${error.message}`)); }
+    try { await signIn(asJson({ code })); } catch (error) { done(`Not signed in: ${error.message}`, true); }
   }
 
-  function askTabs() {
-    if (key || !tabs) return null;
-    return new Promise((resolve) => {
-      const done = (event) => {
-        if (event && event.data.key) keep(event.data.key); else if (event) return;
-        tabs.removeEventListener('message', done);
-        resolve();
-      };
-      tabs.addEventListener('message', done);
-      tabs.postMessage({ asks: true });
-      setTimeout(done, 120);
-    });
+  async function askTabs() {
+    if (key || !tabs) return;
+    tabs.postMessage({ asks: true });
+    await new Promise((resolve) => setTimeout(resolve, 120));
+  }
+
+  // Another tab may have signed in since.
+  async function loseSession() {
+    const old = key;
+    keep(null);
+    await askTabs();
+    if (key === old) keep(null);
   }
 
   async function signInByForm(form) {
@@ -69,50 +71,53 @@
     } catch (error) { formError(form, error.message); }
   }
 
-  async function signOut() {
-    await request('console/sign-out', asJson({})).catch(() => null);
-    keep(null);
-    restart();
-  }
+  const signOut = () => request('console/sign-out', asJson({})).catch(() => null).then(() => { keep(null); restart(); });
 
   // ---- views
 
   function alertBox(className, text) {
     const box = document.createElement('div');
-    box.className = className;
     box.setAttribute('role', 'alert');
-    box.textContent = text;
-    return box;
+    return Object.assign(box, { className, textContent: text });
   }
 
   async function load(isNew) {
+    // One at a time: a slow answer is shown before the next is asked for.
+    if (!isNew && isLoading) { isStale = true; return; }
     const own = ++turn;
-    lastLoad = Date.now();
-    let answer, text;
+    [isLoading, isStale, lastLoad] = [true, false, Date.now()];
+    if (isNew) shown = location.search;
+    let answer = null, text = '';
     try {
       answer = await request('console/view' + location.search);
       text = await answer.text();
-    } catch { return connected(false); }
+    } catch { /* The stream tries again. */ }
     if (own !== turn) return;
-    if (answer.status === 401 && key) { keep(null); return load(isNew); }
+    isLoading = false;
+    if (isLive || !answer) connected(answer !== null);
+    if (!answer) return;
+    if (answer.status === 401 && key) { await loseSession(); return load(isNew); }
+    if (!isNew && answer.status >= BUSY) { connected(false); setTimeout(renew, 2000); return; }
     const next = document.createElement('main');
-    if (answer.ok) {
-      const parsed = new DOMParser().parseFromString(text, 'text/html');
-      next.append(...parsed.body.childNodes);
-    } else {
-      next.append(alertBox('notice bad', await reasonOf(answer.status, text)));
-    }
+    if ((answer.headers.get('Content-Type') || '').startsWith('text/html')) {
+      next.append(...new DOMParser().parseFromString(text, 'text/html').body.childNodes);
+    } else next.append(alertBox('notice bad', await reasonOf(answer.status, text)));
     if (isNew) main.replaceChildren(...next.childNodes); else morphChildren(main, next);
     delete main.dataset.older;
     byId('newer').hidden = true;
     describe(main.querySelector('[data-view]'));
     if (isNew) { window.scrollTo(0, 0); main.focus({ preventScroll: true }); }
     if (window.htmx) window.htmx.process(main);
+    if (isStale) later();
   }
 
   // A list that was scrolled on to older rows stays as it is until its reader is back at the top, or asks.
-  function renew() {
-    if (main.dataset.older === undefined || window.scrollY === 0) load(false); else byId('newer').hidden = false;
+  async function renew() {
+    if (main.dataset.older === undefined || window.scrollY === 0) await load(false); else byId('newer').hidden = false;
+  }
+
+  function later() {
+    if (!timer) timer = setTimeout(() => { timer = 0; renew(); }, Math.max(0, lastLoad + SPACING - Date.now()));
   }
 
   // Says in the frame what the view says of itself.
@@ -150,10 +155,7 @@
 
   // ---- what this browser stores: views of tasks, and which failed tasks are dismissed
 
-  function stored(name) {
-    try { return JSON.parse(localStorage.getItem(name)) || []; } catch { return []; }
-  }
-
+  const stored = (name) => JSON.parse(localStorage.getItem(name)) || [];
   const store = (name, list) => localStorage.setItem(name, JSON.stringify(list.slice(-500)));
 
   function showViews() {
@@ -181,16 +183,17 @@
   function go(search) {
     if (/^https?:/.test(search)) return location.assign(search);
     history.pushState(null, '', search);
-    load(true);
-    listen();
+    restart();
   }
 
   function restart() { load(true); listen(); }
 
   // ---- morphing: what is the same stays, with its focus, selection, scroll position, open details and typed text
 
-  const keyOf = (node) => node.nodeType === 1 ? node.id || node.dataset.key || '' : '';
+  const keyOf = (node) => node.nodeType === 1 ? node.getAttribute('id') || node.dataset.key || '' : '';
   const isLike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
+  // A form that is on its way, or was refused, stays until its reader has seen it.
+  const KEPT = '.htmx-request, .form-error', stays = (node) => node.nodeType === 1 && (node.matches(KEPT) || node.querySelector(KEPT));
   const isKept = (node, name) => name === 'open' || (name === 'class' && node.matches('.htmx-request'));
 
   function morph(node, next) {
@@ -209,6 +212,8 @@
   }
 
   function morphChildren(node, next) {
+    const keys = new Set([...next.childNodes].map(keyOf));
+    for (const gone of [...node.childNodes]) if (keyOf(gone) && !keys.has(keyOf(gone)) && !stays(gone)) gone.remove();
     let at = node.firstChild;
     for (const wanted of [...next.childNodes]) {
       let found = at;
@@ -218,39 +223,35 @@
       if (found === at) at = at.nextSibling; else node.insertBefore(found, at);
       morph(found, wanted);
     }
-    while (at) { const gone = at; at = at.nextSibling; gone.remove(); }
+    while (at) { const gone = at; at = at.nextSibling; if (!stays(gone)) gone.remove(); }
   }
 
   // ---- live
 
-  function connected(isLive) {
-    const state = byId('link-state'), text = state.querySelector('span:last-child');
-    state.className = `link-state ${isLive ? 'is-ok' : 'is-bad'}`;
-    text.textContent = isLive ? 'live' : 'no connection, trying again';
+  function connected(isOk) {
+    byId('link-state').className = `link-state ${isOk ? 'is-ok' : 'is-bad'}`;
+    byId('link-state').lastElementChild.textContent = isOk ? 'live' : 'no connection, trying again';
   }
 
   function changed(change) {
     if (change.waiting !== undefined) badge(String(change.waiting));
-    const view = main.querySelector('[data-view]');
-    const wants = view ? view.dataset.live.split(' ') : [];
-    if (document.hidden || timer || !change.of.some((kind) => wants.includes(kind))) return;
-    timer = setTimeout(() => { timer = 0; renew(); }, Math.max(0, lastLoad + SPACING - Date.now()));
+    const view = main.querySelector('[data-view]'), wants = view ? view.dataset.live.split(' ') : [];
+    if (!document.hidden && change.of.some((kind) => wants.includes(kind))) later();
   }
 
-  function event(lines) {
-    const data = lines.split('\n').filter((line) => line.startsWith('data: ')).map((line) => line.slice(6)).join('');
-    if (data) changed(JSON.parse(data));
-  }
-
-  async function listen() {
+  function listen() {
     if (stream) stream.abort();
-    stream = null;
-    if (document.hidden && !notifies()) return;
     const own = stream = new AbortController();
+    if (!document.hidden) return read(own);
+    // One hidden tab notifies for all: browsers open six connections to a server.
+    if (notifies()) navigator.locks.request('mesh-notifies', { signal: own.signal }, () => read(own)).catch(() => null);
+  }
+
+  async function read(own) {
     try {
       const answer = await request('console/stream' + location.search, { signal: own.signal });
       if (!answer.ok) throw new Error(answer.status);
-      connected(true);
+      connected(isLive = true);
       retry = 1000;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (let text = ''; ;) {
@@ -259,12 +260,16 @@
         text += value;
         const events = text.split('\n\n');
         text = events.pop();
-        events.forEach(event);
+        // A change is one line; the others keep the connection open.
+        for (const data of events.filter((line) => line.startsWith('data: '))) changed(JSON.parse(data.slice(6)));
       }
     } catch { /* It is tried again. */ }
     if (stream !== own) return;
-    connected(false);
-    setTimeout(() => { if (stream === own) { renew(); listen(); } }, retry);
+    connected(isLive = false);
+    setTimeout(async () => {
+      if (stream === own) await renew();
+      if (stream === own) listen();
+    }, retry);
     retry = Math.min(retry * 2, MAX_RETRY);
   }
 
@@ -279,10 +284,7 @@
   }
 
   setInterval(() => {
-    for (const time of document.querySelectorAll('time[data-ago]')) {
-      const text = ago(Date.now() - Date.parse(time.dateTime));
-      if (time.textContent !== text) time.textContent = text;
-    }
+    for (const time of document.querySelectorAll('time[data-ago]')) time.textContent = ago(Date.now() - Date.parse(time.dateTime));
   }, 10000);
 
   // ---- what a person does
@@ -292,17 +294,26 @@
     if (box) box.textContent = text; else form.append(alertBox('form-error', text));
   }
 
-  function done(text) {
+  function done(text, isBad) {
     const box = byId('done');
-    box.textContent = text;
-    box.hidden = false;
+    Object.assign(box, { textContent: text, hidden: false, className: isBad ? 'done bad' : 'done' });
     clearTimeout(doneTimer);
-    doneTimer = setTimeout(() => { box.hidden = true; }, 6000);
+    doneTimer = setTimeout(() => { box.hidden = true; }, isBad ? 30000 : 6000);
+  }
+
+  async function save({ dataset }) {
+    const answer = await request(dataset.save);
+    if (!answer.ok) return done(await reasonOf(answer.status, await answer.text()), true);
+    const link = document.createElement('a');
+    Object.assign(link, { href: URL.createObjectURL(await answer.blob()), download: dataset.name });
+    link.click();
+    URL.revokeObjectURL(link.href);
   }
 
   function theme(next) {
     if (next) document.documentElement.dataset.theme = next; else delete document.documentElement.dataset.theme;
     byId('theme').textContent = `Theme: ${next || 'system'}`;
+    localStorage.setItem('mesh-theme', next);
   }
 
   document.addEventListener('click', (event) => {
@@ -316,16 +327,13 @@
     if (button.dataset.copy !== undefined) {
       // Without a text of its own it copies what stands beside it.
       const source = button.dataset.copy || button.closest('.copied').querySelector('pre').textContent;
-      navigator.clipboard.writeText(source).then(() => {
-        const text = button.textContent;
-        button.textContent = 'Copied';
-        setTimeout(() => { button.textContent = text; }, 1500);
-      });
-    } else if (button.id === 'open-sign-in') byId('sign-in').showModal();
+      navigator.clipboard.writeText(source).then(() => done('Copied.'));
+    } else if (button.dataset.save) save(button);
+    else if (button.id === 'open-sign-in') byId('sign-in').showModal();
     else if (button.id === 'close-sign-in') byId('sign-in').close();
     else if (button.id === 'sign-out') signOut();
     else if (button.id === 'newer') load(true);
-    else if (button.id === 'notify') Notification.requestPermission().then(() => { button.hidden = Notification.permission !== 'default'; });
+    else if (button.id === 'notify') Notification.requestPermission().then(() => { button.hidden = true; });
     else if (button.dataset.forget !== undefined) {
       store(VIEWS, stored(VIEWS).filter((view, at) => String(at) !== button.dataset.forget));
       showViews();
@@ -333,26 +341,21 @@
       store(DISMISSED, [...stored(DISMISSED), button.closest('[data-dismissable]').dataset.dismissable]);
       hideDismissed();
     }
-    else if (button.id === 'theme') {
-      const next = { system: 'light', light: 'dark', dark: '' }[localStorage.getItem('mesh-theme') || 'system'];
-      localStorage.setItem('mesh-theme', next || 'system');
-      theme(next);
-    }
+    else if (button.id === 'theme') theme({ '': 'light', light: 'dark', dark: '' }[document.documentElement.dataset.theme || '']);
   });
 
   document.addEventListener('submit', (event) => {
     const form = event.target;
-    if (form.id === 'sign-in-form') { event.preventDefault(); signInByForm(form); return; }
+    if (!form.matches('#sign-in-form, [data-save-view], [data-filter]')) return;
+    event.preventDefault();
+    if (form.id === 'sign-in-form') return signInByForm(form);
     if (form.matches('[data-save-view]')) {
-      event.preventDefault();
       const search = new URLSearchParams(location.search);
       search.delete('before');
       store(VIEWS, [...stored(VIEWS), { name: new FormData(form).get('name'), search: search.toString() }]);
       form.reset();
       return showViews();
     }
-    if (!form.matches('[data-filter]')) return;
-    event.preventDefault();
     const given = [...new FormData(form)].filter(([, value]) => value !== '');
     go(`?${new URLSearchParams(given)}`);
   });
@@ -373,23 +376,25 @@
     if (!event.detail.successful) {
       return formError(form, xhr.status ? await reasonOf(xhr.status, xhr.responseText) : 'the node cannot be reached');
     }
-    const box = form.querySelector('.form-error');
-    if (box) box.remove();
+    form.querySelectorAll('.form-error').forEach((box) => box.remove());
     form.reset();
     const to = xhr.getResponseHeader('Mesh-Console-Go');
     if (form.dataset.done) done(form.dataset.done);
     if (to) go(to); else load(false);
   });
 
-  window.addEventListener('popstate', () => { load(true); listen(); });
+  window.addEventListener('popstate', () => { if (location.search !== shown) restart(); });
   window.addEventListener('hashchange', () => { if (location.hash.startsWith('#code=')) useLink().then(restart); });
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) renew();
     listen();
   });
-  if (tabs) tabs.addEventListener('message', (event) => { if (event.data.asks && key) tabs.postMessage({ key }); });
+  if (tabs) tabs.addEventListener('message', ({ data }) => {
+    if (data.asks && key) tabs.postMessage({ key });
+    if (data.key && !key) keep(data.key);
+    if (data.fresh && data.fresh !== key) { keep(data.fresh); renew(); listen(); }
+  });
 
-  const kept = localStorage.getItem('mesh-theme');
-  theme(kept === 'light' || kept === 'dark' ? kept : '');
+  theme(['light', 'dark'].find((name) => name === localStorage.getItem('mesh-theme')) || '');
   useLink().then(askTabs).then(restart);
 })();

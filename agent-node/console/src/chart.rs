@@ -39,7 +39,9 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
         named.map(|column| format!("{}: {}", brief(&column.label, 40), column.text)).collect();
     // A label is as wide as two columns.
     let every = columns.len().div_ceil(9).max(3);
+    let highest = columns.iter().max_by(|one, other| one.value.total_cmp(&other.value));
     html! {
+        @if let Some(highest) = highest { p.small.muted { "highest: " (highest.text) } }
         div.scroll.from-end tabindex="0" role="region" aria-label=(label) {
             svg.chart viewBox=(format!("0 0 {width:.0} 124")) width=(format!("{width:.0}")) height="124" role="img" aria-label={ (label) ". " (spoken.join(", ")) } {
                 @for (at, column) in columns.iter().enumerate() {
@@ -47,7 +49,7 @@ pub fn columns(label: &str, columns: &[ChartColumn]) -> Markup {
                     @let x = format!("{:.1}", at as f64 * STEP + 3.0);
                     g {
                         title { (brief(&column.label, 80)) ": " (column.text) }
-                        rect.track x=(x) y="4" width="12" height="96" rx="2" {}
+                        rect.track x=(x) y="99" width="12" height="1" {}
                         rect.column x=(x) y=(format!("{:.1}", 4.0 + HEIGHT - height)) width="12" height=(format!("{height:.1}")) rx="2" {}
                         @if at % every == 0 { text x=(x) y="117" { (brief(column.label.get(5..).unwrap_or(&column.label), 12)) } }
                     }

@@ -2,7 +2,7 @@
 
 use crate::{
     json_view,
-    visible_text::{VisibleText, brief},
+    visible_text::{VisibleText, brief, is_deceptive},
 };
 use maud::{Markup, html};
 use protocol::artifact::{Artifact, Part, PartContent};
@@ -14,8 +14,34 @@ const MAX_PROSE: usize = 20_000;
 /// The most base64 of an image that is put on a page.
 const MAX_IMAGE: usize = 2_000_000;
 
+/// The task whose artifacts can be saved as files.
+#[derive(Debug, Clone, Copy)]
+pub struct SavedFrom<'a> {
+    pub agent: &'a str,
+    pub task: &'a str,
+}
+
+impl SavedFrom<'_> {
+    fn button(self, artifact: &Artifact, at: usize, part: &Part) -> Markup {
+        let query = [
+            ("agent", self.agent),
+            ("task", self.task),
+            ("artifact", &artifact.artifact_id),
+            ("part", &at.to_string()),
+        ];
+        let query = serde_html_form::to_string(query).unwrap_or_default();
+        let name = part.filename.as_deref().or(artifact.name.as_deref()).unwrap_or(&artifact.artifact_id);
+        // A name of a file, wherever the browser puts it.
+        let name: String = name
+            .chars()
+            .map(|char| if "/\\:".contains(char) || is_deceptive(char) { '_' } else { char })
+            .collect();
+        html! { button.plain type="button" data-save={ "console/file?" (query) } data-name=(name) aria-label={ "Save " (brief(&name, 60)) } { "Save" } }
+    }
+}
+
 /// An artifact with its parts.
-pub fn artifact(artifact: &Artifact) -> Markup {
+pub fn artifact(artifact: &Artifact, from: SavedFrom<'_>) -> Markup {
     let name = artifact.name.as_deref().unwrap_or(&artifact.artifact_id);
     html! {
         section.card data-key={ "artifact-" (artifact.artifact_id) } {
@@ -27,7 +53,10 @@ pub fn artifact(artifact: &Artifact) -> Markup {
             }
             div.body {
                 @if let Some(description) = &artifact.description { p.muted { (VisibleText(description)) } }
-                @for piece in &artifact.parts { (part(name, piece)) }
+                @for (at, piece) in artifact.parts.iter().enumerate() {
+                    (part(name, piece))
+                    (from.button(artifact, at, piece))
+                }
             }
         }
     }
@@ -38,7 +67,9 @@ pub fn part(name: &str, part: &Part) -> Markup {
     let kind = part.media_type.as_deref().unwrap_or_default();
     let name = part.filename.as_deref().unwrap_or(name);
     match &part.content {
-        PartContent::Text(text) if (kind.is_empty() || kind == "text/plain") && text.len() <= MAX_PROSE => {
+        PartContent::Text(text)
+            if ["", "text/plain", "text/markdown"].contains(&kind) && text.len() <= MAX_PROSE =>
+        {
             html! { div.prose { (VisibleText(text)) } }
         }
         PartContent::Text(text) => json_view::text_block(name, text),
@@ -49,12 +80,17 @@ pub fn part(name: &str, part: &Part) -> Markup {
             html! { img.image src={ "data:" (kind) ";base64," (base64) } alt=(VisibleText(name)); }
         }
         PartContent::Raw(base64) => {
-            html! { p.muted { (VisibleText(name)) ": " (crate::times::count(base64.len() as u64 / 4 * 3)) " bytes" } }
+            html! { p.muted { (VisibleText(name)) ": " (crate::times::count(decoded_len(base64) as u64)) " bytes" } }
         }
         PartContent::Url(url) => {
             html! { p.muted { (VisibleText(name)) " is at " code { (brief(url, 300)) } } }
         }
     }
+}
+
+/// How many bytes a text in base64 stands for.
+fn decoded_len(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
 }
 
 fn is_base64(text: &str) -> bool {
@@ -81,12 +117,9 @@ mod tests {
                 filename: Some("<b>".into()),
                 ..Part::new(content)
             };
-            let shown = artifact(&Artifact {
-                artifact_id: "\"><script>".into(),
-                parts: vec![part],
-                ..Artifact::default()
-            });
-            let shown = shown.into_string();
+            let hostile =
+                Artifact { artifact_id: "\"><script>".into(), parts: vec![part], ..Artifact::default() };
+            let shown = artifact(&hostile, SavedFrom { agent: "a-1", task: "t-1" }).into_string();
             for code in ["<script", "<b>", "<img onerror", "href", "data:image/svg"] {
                 assert!(!shown.contains(code), "{shown}");
             }

@@ -77,6 +77,8 @@ fn fields(question: &Question) -> Markup {
             QuestionKind::Approval => {
                 @if question.editable { (editor(question)) }
                 label { "Reason" span.hint { "the agent is told it if you deny" } input type="text" name="reason" maxlength="2000"; }
+                // Enter in the field above presses the first button: nothing is approved by it.
+                button type="submit" disabled hidden {}
                 div.actions {
                     button.primary type="submit" name="decision" value="approve" { "Approve" }
                     button.danger type="submit" name="decision" value="deny" { "Deny" }
@@ -126,23 +128,40 @@ fn send() -> Markup {
 
 /// A field for each member of the schema.
 fn form_fields(schema: Option<&Value>) -> Vec<Markup> {
-    let none = serde_json::Map::new();
-    let members = schema.and_then(|schema| schema["properties"].as_object()).unwrap_or(&none);
     let required = schema.and_then(|schema| schema["required"].as_array());
     let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
-    members.iter().map(|(name, member)| field(name, member, is_required(name))).collect()
+    members(schema).map(|(name, member)| field(name, member, is_required(name))).collect()
+}
+
+/// The members of a form with their schemas, references within it followed.
+pub fn members(schema: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let all = schema.and_then(|schema| Some((schema, schema["properties"].as_object()?)));
+    all.into_iter().flat_map(|(schema, members)| {
+        members.iter().map(move |(name, member)| {
+            let to = member["$ref"].as_str().and_then(|to| schema.pointer(to.strip_prefix('#')?));
+            (name, to.unwrap_or(member))
+        })
+    })
+}
+
+/// The type of a member: of several the first that is not null.
+pub fn type_of(member: &Value) -> &str {
+    let several = member["type"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    member["type"].as_str().or_else(|| several.into_iter().find(|kind| *kind != "null")).unwrap_or_default()
+}
+
+/// What stands for an option of an enumeration.
+pub fn option_text(option: &Value) -> String {
+    option.as_str().map_or_else(|| option.to_string(), str::to_owned)
 }
 
 fn field(name: &str, member: &Value, is_required: bool) -> Markup {
     let title = member["title"].as_str().unwrap_or(name);
-    let default = match &member["default"] {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
+    let default = if member["default"].is_null() { String::new() } else { option_text(&member["default"]) };
+    let kind = type_of(member);
     let input = format!("{VALUE}{name}");
     html! {
-        @if member["type"] == "boolean" {
+        @if kind == "boolean" && member["enum"].is_null() {
             label.inline {
                 input type="checkbox" name=(input) value="true" checked[default == "true"];
                 span { (VisibleText(title)) }
@@ -154,12 +173,12 @@ fn field(name: &str, member: &Value, is_required: bool) -> Markup {
                 @if let Some(options) = member["enum"].as_array() {
                     select name=(input) required[is_required] {
                         @if !is_required { option value="" { "\u{2013}" } }
-                        @for option in options.iter().filter_map(Value::as_str) {
-                            option value=(option) selected[default == option] { (VisibleText(option)) }
+                        @for option in options.iter().map(option_text) {
+                            option value=(option) selected[default == option] { (VisibleText(&option)) }
                         }
                     }
-                } @else if member["type"] == "integer" || member["type"] == "number" {
-                    input type="number" step=(if member["type"] == "integer" { "1" } else { "any" }) name=(input) value=(default)
+                } @else if kind == "integer" || kind == "number" {
+                    input type="number" step=(if kind == "integer" { "1" } else { "any" }) name=(input) value=(default)
                         min=[member["minimum"].as_f64()] max=[member["maximum"].as_f64()] required[is_required];
                 } @else {
                     input type="text" name=(input) value=(default) required[is_required];
@@ -178,18 +197,20 @@ mod tests {
     #[test]
     fn a_form_has_a_field_for_each_member() {
         let schema = json!({
-            "type": "object", "required": ["size"],
+            "type": "object", "required": ["size"], "$defs": { "share": { "type": ["null", "number"] } },
             "properties": {
+                "level": { "enum": [10, 20] }, "share": { "$ref": "#/$defs/share" },
                 "size": { "enum": ["s", "\"><script>"] }, "count": { "type": "integer", "minimum": 1 },
                 "gift": { "type": "boolean" }, "note": { "type": "string", "title": "<b>" },
             },
         });
         let question = Question::form("q", "which?", schema);
         let shown = card(&Viewer::of_test(true), AT, &question).into_string();
-        for name in ["value.size", "value.count", "value.gift", "value.note"] {
+        for name in ["value.size", "value.count", "value.gift", "value.note", "value.level", "value.share"] {
             assert!(shown.contains(&format!("name=\"{name}\"")), "{shown}");
         }
         assert!(!shown.contains("<script>") && !shown.contains("<b>"), "{shown}");
+        assert!(shown.contains("<option value=\"20\">") && shown.contains("step=\"any\""), "{shown}");
     }
 
     #[test]

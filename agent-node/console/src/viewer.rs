@@ -34,7 +34,7 @@ impl Viewer {
     pub fn view(&self, head: ViewHead<'_>, body: Markup) -> Markup {
         html! {
             div.stack data-view=(head.view.word()) data-title=(head.title) data-live=(head.live) data-waiting=(self.waiting)
-                data-who=(self.who) data-signed-in=(self.is_signed_in) {
+                data-who={ (self.who) @if !self.is_signed_in { ", not signed in" } } data-signed-in=(self.is_signed_in) {
                 @if !self.is_signed_in { (sign_in_hint(&self.flag)) }
                 @if !self.silent.is_empty() { (silent_hint(&self.silent)) }
                 (body)

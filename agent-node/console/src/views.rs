@@ -11,6 +11,7 @@ pub mod elsewhere;
 pub mod health;
 pub mod inbox;
 pub mod mesh;
+pub mod refused;
 pub mod session;
 pub mod sessions;
 pub mod space;

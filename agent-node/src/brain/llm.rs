@@ -57,7 +57,7 @@ use futures_util::{
 use http_model::HttpModel;
 use loop_tool::{CallOutcome, LoopSubject};
 use model::ModelClient;
-pub use model_lines::model_lines;
+pub use model_lines::{TurnNote, model_lines};
 use output::OutputSchema;
 use patterns::{
     session::seat,

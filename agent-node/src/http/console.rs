@@ -13,6 +13,7 @@ mod chat_view;
 mod cost_view;
 mod elsewhere;
 mod entry_actions;
+mod file_view;
 mod health_view;
 mod inbox_view;
 mod page;
@@ -56,6 +57,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(resource(console_paths::SESSIONS, [(Method::DELETE, web::to(sign_in::revoke))]))
         .service(resource(&post("sign-out"), [(Method::POST, web::to(sign_in::sign_out))]))
         .service(resource(&post("view"), [(Method::GET, web::to(views::get))]))
+        .service(resource(&post("file"), [(Method::GET, web::to(file_view::get))]))
         .service(resource(&post("stream"), [(Method::GET, web::to(stream::get))]))
         .service(resource(console_paths::SEND, [(Method::POST, web::to(actions::send))]))
         .service(resource(console_paths::SAY, [(Method::POST, web::to(actions::say))]))

@@ -1,6 +1,7 @@
 //! What happens on the way of a task: what its agent asks of other agents, how that ended, the tools that it called, and who
 //! answered its questions. Clients of A2A are not shown it.
 
+use crate::telemetry::capture::Capture;
 use patterns::{Effect, Event, EventKind, session, turn::Progress};
 use protocol::{
     ids::TaskId, message::WorkNotice, principal::Principal, question::Answer, task::Task, time::WallTime,
@@ -29,7 +30,8 @@ enum ActivityKind {
         text: String,
     },
     /// It has answered, or a person a question. The state of a help request is `completed` or `declined`, that of a question
-    /// `approved`, `denied` or `answered`; the text of a decision is its reason.
+    /// `approved`, `denied` or `answered`; the text is what was answered, that of a decision its reason and the arguments that
+    /// were put in place of those of the call.
     Answered {
         by: String,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,14 +76,16 @@ pub(super) fn of_event(event: &Event) -> Vec<Activity> {
         }
         // Any other answer may be a credential.
         EventKind::Answered { by, question: Some(_), answer, .. } => {
-            let (state, reason) = match answer {
-                Answer::Decision { decision, reason: None, values: Some(_), .. } => {
-                    (decision.word(), Some("with other arguments"))
+            let (state, said) = match answer {
+                Answer::Decision { decision, reason, values, .. } => {
+                    let values = values.as_ref().map(|values| format!("with {}", without_secrets(values)));
+                    let said = [reason.clone(), values].into_iter().flatten().collect::<Vec<_>>();
+                    (decision.word(), said.join(" "))
                 }
-                Answer::Decision { decision, reason, .. } => (decision.word(), reason.as_deref()),
-                Answer::Text(_) | Answer::Values(_) => ("answered", None),
+                Answer::Text(text) => ("answered", text.clone()),
+                Answer::Values(values) => ("answered", without_secrets(values)),
             };
-            let (by, text) = (by.to_string(), shown(reason.unwrap_or_default()));
+            let (by, text) = (by.to_string(), shown(&said));
             vec![at(ActivityKind::Answered { by, task_id: None, state, text })]
         }
         _ => Vec::new(),
@@ -100,6 +104,12 @@ pub(super) fn of_effect(effect: &Effect, timestamp: WallTime) -> Option<Activity
     let WorkNotice { task, end: None, text } = message.payload.work_notice()? else { return None };
     let (to, task_id, text) = (message.to.to_string(), task.cloned(), shown(text));
     Some(Activity { timestamp, what: ActivityKind::Asked { to, task_id, text } })
+}
+
+/// As JSON, the values of members whose names are secret masked.
+fn without_secrets(values: &impl Serialize) -> String {
+    let values = serde_json::to_value(values).unwrap_or_default();
+    Capture::default().masked(&values).to_string()
 }
 
 fn shown(text: &str) -> String {

@@ -37,6 +37,11 @@ impl Capture {
         Self { level, secrets: SecretMasker::new(secrets) }
     }
 
+    /// Whether content is captured at all.
+    pub fn is_on(&self) -> bool {
+        self.level != CaptureLevel::Off
+    }
+
     /// The same at the level of all content.
     #[must_use]
     pub fn in_full(&self) -> Self {

@@ -54,6 +54,8 @@ struct SpanBuilder<'a> {
     /// Indices of the spans of calls for proposals that have no answer, by bidder.
     open_cfps: BTreeMap<String, usize>,
     turns: BTreeMap<u32, call_spans::TurnCalls>,
+    /// What the turns are given and what they have brought, if content is captured.
+    content: span_content::TurnContent,
     step: u64,
 }
 
@@ -73,6 +75,7 @@ pub fn build(me: &AgentId, id: &ConversationId, steps: &[Step], capture: &Captur
         open_effects: BTreeMap::new(),
         open_cfps: BTreeMap::new(),
         turns: BTreeMap::new(),
+        content: span_content::TurnContent::default(),
         step: 1,
     };
     builder.start_conversation(begun);
@@ -213,6 +216,9 @@ impl SpanBuilder<'_> {
             &event.what
         {
             self.record_calls(*turn, updates, event.wall);
+            if self.capture.is_on() {
+                self.content.bring(updates);
+            }
         }
         if let EventKind::Undelivered { to, reason, .. } = &event.what
             && closes.is_none()
@@ -222,7 +228,10 @@ impl SpanBuilder<'_> {
         }
         let Some(at) = closes.and_then(|key| self.open_effects.remove(&key)) else { return };
         let failed = failure_reason(&event.what).map(str::to_owned);
-        let output = span_content::of_turn(&event.what).and_then(|content| self.capture.render(&content));
+        let output = match &event.what {
+            EventKind::TurnEnded { end, .. } => self.capture.render(&self.content.of_turn(end)),
+            _ => None,
+        };
         let Some(span) = self.end(at, event.wall, failed) else { return };
         if let EventKind::Claimed { epoch, .. } | EventKind::ClaimEnded { epoch } = &event.what {
             span.set(n::MESH_EPOCH, json!(epoch));

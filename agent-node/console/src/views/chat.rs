@@ -43,7 +43,7 @@ pub struct ChatTurn {
 /// What the page knows.
 #[derive(Debug, Clone, Default)]
 pub struct ChatData {
-    /// The agents of this process.
+    /// The agents with which one can talk.
     pub agents: Vec<String>,
     /// The agent of the open chat.
     pub agent: String,

@@ -32,7 +32,7 @@ struct TileSize {
     has_text: bool,
 }
 
-const NAMED: TileSize = TileSize { width: 172, height: 56, gap: 34, columns: 5, has_text: true };
+const NAMED: TileSize = TileSize { width: 172, height: 56, gap: 34, columns: 4, has_text: true };
 const SMALL: TileSize = TileSize { width: 18, height: 18, gap: 10, columns: 36, has_text: false };
 
 /// The room between a frame and its tiles, of its label, and between frames.

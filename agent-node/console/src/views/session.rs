@@ -19,6 +19,7 @@ use std::{collections::BTreeMap, time::Duration};
 mod conversation;
 mod stages;
 
+use super::task::asked as asked_of_viewer;
 use conversation::{conversation, made};
 use stages::{all, asked, holder, now, tone, word, words};
 
@@ -42,6 +43,7 @@ pub fn view(viewer: &Viewer, data: &SessionData) -> Markup {
         ViewHead { view: ViewName::Session, title: &title, live: if data.has_ended { "" } else { "task" } },
         html! {
             (head(viewer, data))
+            @if !data.has_ended { (asked_of_viewer(viewer, &data.agent, &data.task)) }
             section.card {
                 header { h2 { "Plan" } span.small.muted { (times::counted(stages.len(), "stage")) } }
                 div.body {

@@ -30,7 +30,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, page: &TaskListPage) -> Marku
                     div.empty {
                         @if *at == all {
                             strong { "No session yet." }
-                            p { code { "mesh convene planner-01 builder-01 'Which database do we use?'" } " begins one. Sessions are shown to those who have proven who they are." }
+                            p { code { "mesh convene AGENT AGENT 'Which database do we use?'" } " begins one. Sessions are shown to those who have proven who they are." }
                         } @else { strong { "No session matches." } }
                     }
                 } @else { (tasks::table(viewer, at, &page)) }

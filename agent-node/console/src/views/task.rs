@@ -3,7 +3,8 @@
 use super::task_line::TaskLine;
 use crate::{
     action_form::ActionForm,
-    content, json_view,
+    content::{self, SavedFrom},
+    json_view,
     location::{ConsoleLocation, ViewName},
     question_form::{self, AskedAt},
     state_mark,
@@ -60,12 +61,7 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &TaskData) -> Markup {
         ViewHead { view: ViewName::Task, title: &title, live: if data.has_ended { "" } else { "task" } },
         html! {
             (head(viewer, data))
-            @for question in task.status.questions.iter().filter(|_| !data.has_ended) {
-                section.card.ask data-key={ "question-" (question.id) } {
-                    header { h2 { "It waits for you" } }
-                    div.body { (question_form::card(viewer, AskedAt { agent: &data.agent, task: task.spec.task_id.as_str() }, question)) }
-                }
-            }
+            @if !data.has_ended { (asked(viewer, &data.agent, task)) }
             div.columns {
                 div.stack {
                     (result(data))
@@ -93,6 +89,18 @@ pub fn view(viewer: &Viewer, at: &ConsoleLocation, data: &TaskData) -> Markup {
             }
         },
     )
+}
+
+/// What waits for the viewer in the task.
+pub(super) fn asked(viewer: &Viewer, agent: &str, task: &Task) -> Markup {
+    html! {
+        @for question in &task.status.questions {
+            section.card.ask data-key={ "question-" (question.id) } {
+                header { h2 { "It waits for you" } }
+                div.body { (question_form::card(viewer, AskedAt { agent, task: task.spec.task_id.as_str() }, question)) }
+            }
+        }
+    }
 }
 
 fn head(viewer: &Viewer, data: &TaskData) -> Markup {
@@ -127,14 +135,17 @@ fn head(viewer: &Viewer, data: &TaskData) -> Markup {
 fn result(data: &TaskData) -> Markup {
     let message = data.task.status.message.as_deref().unwrap_or_default();
     html! {
-        section.card {
-            header { h2 { @if data.has_ended { "Result" } @else { "So far" } } }
-            div.body {
-                @if !message.is_empty() { div.prose { (VisibleText(message)) } }
-                @if message.is_empty() && data.task.artifacts.is_empty() { p.muted { "Nothing was produced." } }
+        @if !message.is_empty() || data.task.artifacts.is_empty() {
+            section.card {
+                header { h2 { @if data.has_ended { "Result" } @else { "So far" } } }
+                div.body {
+                    @if message.is_empty() { p.muted { "Nothing was produced." } } @else { div.prose { (VisibleText(message)) } }
+                }
             }
         }
-        @for artifact in &data.task.artifacts { (content::artifact(artifact)) }
+        @for artifact in &data.task.artifacts {
+            (content::artifact(artifact, SavedFrom { agent: &data.agent, task: data.task.spec.task_id.as_str() }))
+        }
     }
 }
 

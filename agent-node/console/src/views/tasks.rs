@@ -83,7 +83,7 @@ fn saved_views() -> Markup {
     }
 }
 
-fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
+pub(super) fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     let fields = html! {
         (state_filter(at))
         @if page.agents.len() > 1 { (select("agent", "Agent", &at.agent, &same(&page.agents))) }

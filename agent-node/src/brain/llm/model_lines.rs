@@ -2,10 +2,12 @@
 
 use super::{
     model::Kept,
+    prompts,
     transcript::{CallRecord, Round, TranscriptRecord},
 };
-use patterns::turn::Progress;
+use patterns::turn::{Progress, Prompt};
 use protocol::{
+    ids::AgentId,
     model_line::{ModelLine, ModelReply, ModelToolCall, ModelWords},
     time::WallTime,
     usage::ModelUsage,
@@ -19,10 +21,30 @@ const THOUGHTS: [&str; 6] =
 /// The members that hold such members.
 const HOLDERS: [&str; 3] = ["reasoning_details", "thinking_blocks", "content"];
 
-/// What the reports of a task's turns, oldest first, say of its model. Records of other brains are skipped.
-pub fn model_lines<'a>(reports: impl IntoIterator<Item = (u32, WallTime, &'a Progress)>) -> Vec<ModelLine> {
+/// What a journal says of a turn of a brain.
+#[derive(Debug, Clone)]
+pub enum TurnNote {
+    /// It begins.
+    Began(Box<Prompt>),
+    /// It has reported something.
+    Reported(Progress),
+}
+
+/// What the notes on the turns of a task of `agent`, oldest first, say of its model. Those on other brains are skipped.
+pub fn model_lines<'a>(
+    agent: &AgentId,
+    notes: impl IntoIterator<Item = (u32, WallTime, &'a TurnNote)>,
+) -> Vec<ModelLine> {
     let mut reading = Reading::default();
-    for (turn, at, report) in reports {
+    for (turn, at, note) in notes {
+        let report = match note {
+            TurnNote::Began(prompt) if reading.lines.is_empty() => {
+                reading.prompt = Some((turn, at, prompts::subject_of(agent, prompt)));
+                continue;
+            }
+            TurnNote::Began(_) => continue,
+            TurnNote::Reported(report) => report,
+        };
         match report {
             Progress::Usage(usage) => match &usage.error {
                 Some(code) => {
@@ -46,16 +68,26 @@ pub fn model_lines<'a>(reports: impl IntoIterator<Item = (u32, WallTime, &'a Pro
 struct Reading {
     lines: Vec<ModelLine>,
     usage: Option<ModelUsage>,
+    /// What the first turn was told, until its model says something.
+    prompt: Option<(u32, WallTime, String)>,
 }
 
 impl Reading {
     fn push(&mut self, turn: u32, at: WallTime, what: ModelWords) {
+        if let Some((turn, at, text)) = self.prompt.take().filter(|(.., text)| !text.is_empty()) {
+            let what = ModelWords::Told { text, files: Vec::new() };
+            self.lines.push(ModelLine { at, turn, what });
+        }
         self.lines.push(ModelLine { at, turn, what });
     }
 
     fn record(&mut self, turn: u32, at: WallTime, record: TranscriptRecord) {
+        let is_beginning = matches!(record, TranscriptRecord::Began { .. });
         match record {
             TranscriptRecord::Began { text, media, .. } | TranscriptRecord::Noted { text, media, .. } => {
+                if is_beginning {
+                    self.prompt = None;
+                }
                 let files =
                     media.into_iter().map(|medium| medium.name.unwrap_or(medium.media_type)).collect();
                 self.push(turn, at, ModelWords::Told { text, files });
@@ -185,11 +217,16 @@ mod tests {
             ),
             checkpoint(json!({ "a brain's": "own" })),
         ];
-        let reports = reports.iter().map(|report| (1, WallTime(5), report));
-        let lines = model_lines(reports);
-        let [told, failed, ModelLine { what: ModelWords::Answered(reply), .. }] = lines.as_slice() else {
+        let prompt = json!({ "turn": 1, "task": { "taskId": "t-1", "description": "tidy up" } });
+        let began = TurnNote::Began(serde_json::from_value(prompt).unwrap());
+        let notes: Vec<_> = std::iter::once(began).chain(reports.map(TurnNote::Reported)).collect();
+        let lines =
+            model_lines(&AgentId::parse("a-1").unwrap(), notes.iter().map(|note| (1, WallTime(5), note)));
+        let [task, told, failed, ModelLine { what: ModelWords::Answered(reply), .. }] = lines.as_slice()
+        else {
             panic!("{lines:#?}")
         };
+        assert!(matches!(&task.what, ModelWords::Told { text, .. } if text.contains("tidy up")));
         assert!(matches!(&told.what, ModelWords::Told { text, .. } if text == "hurry"));
         assert!(matches!(&failed.what, ModelWords::Failed { code, .. } if code == "429"));
         assert_eq!(reply.usage.as_ref().map(|usage| usage.input_tokens), Some(10));

@@ -4,13 +4,13 @@ use super::{media, model::MediaRef};
 use crate::brain::{TurnRequest, bidding::BidRequest, matching::MatchQuestion};
 use patterns::{
     session::{graph::SeatRole, names::SESSION, seat},
-    turn::{PastTurn, PeerQuestion, TurnSubject, TurnTask},
+    turn::{PastTurn, PeerQuestion, Prompt, TurnSubject, TurnTask},
 };
 use protocol::{
     artifact::{Artifact, BlobRef, Part, PartContent},
     fence::fenced,
     handoff::ChatHandover,
-    ids::{Capability, Digest},
+    ids::{AgentId, Capability, Digest},
     task::TaskTerms,
 };
 use serde_json::{Map, Value, json};
@@ -75,6 +75,21 @@ pub(super) fn brief(request: &TurnRequest) -> String {
 /// [`SUBJECT`].
 pub(super) fn subject(request: &TurnRequest) -> (String, Option<String>) {
     rendered_subject(request, true)
+}
+
+/// The same for `prompt` of a turn that is over: without the list of other agents, which is not kept.
+pub(super) fn subject_of(agent: &AgentId, prompt: &Prompt) -> String {
+    let request = TurnRequest {
+        agent: agent.clone(),
+        key: String::new(),
+        prompt: prompt.clone(),
+        peers: Vec::new(),
+        trace: None,
+        has_runner_up: false,
+        root: None,
+        workspace: None,
+    };
+    [subject(&request).0, earlier_turns(&request)].concat()
 }
 
 /// What is left of turns of the context that do not come whole, fenced; empty if there are none.
@@ -363,7 +378,10 @@ fn push_artifacts<'a>(text: &mut String, artifacts: impl Iterator<Item = &'a Art
         let about = artifact.metadata.get(SESSION);
         let speaker = about.and_then(|about| about["from"].as_str()).map(|from| format!(", said by {from}"));
         let speaker = speaker.unwrap_or_default();
-        let _ = write!(text, "\nArtifact {id} ({} bytes{speaker}):\n{head}\n", content.len());
+        // The name of a file that a person has sent.
+        let name = artifact.parts.first().and_then(|part| part.filename.as_ref()).or(artifact.name.as_ref());
+        let name = name.filter(|name| *name != id).map(|name| format!(" {name:?}")).unwrap_or_default();
+        let _ = write!(text, "\nArtifact {id}{name} ({} bytes{speaker}):\n{head}\n", content.len());
         if head.len() < content.len() {
             push_rest(text, id, head.len(), content.len());
         }
@@ -390,9 +408,8 @@ fn readable_part(part: &Part) -> String {
             Some(blob) => file(part, blob.bytes),
             None => format!("[a file at {url}]"),
         },
-        PartContent::Raw(raw) => {
-            media::text_of(part).unwrap_or_else(|| file(part, (raw.len() / 4 * 3) as u64))
-        }
+        PartContent::Raw(raw) => media::text_of(part)
+            .unwrap_or_else(|| file(part, (raw.trim_end_matches('=').len() * 3 / 4) as u64)),
     }
 }
 

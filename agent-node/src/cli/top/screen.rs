@@ -30,8 +30,8 @@ const AGENT_WIDTHS: [Constraint; 8] = [
 const TASK_WIDTHS: [Constraint; 8] = [
     Constraint::Fill(3),
     Constraint::Length(15),
-    Constraint::Fill(1),
-    Constraint::Fill(1),
+    Constraint::Length(16),
+    Constraint::Length(10),
     Constraint::Length(5),
     Constraint::Length(8),
     Constraint::Length(8),

@@ -28,9 +28,16 @@ impl FormFields {
     /// The fields in the body of a request.
     pub(super) fn parse(body: &[u8]) -> Result<Self, Problem> {
         let text = String::from_utf8_lossy(body);
-        let fields = serde_html_form::from_str(&text);
+        let fields: Result<Vec<(String, String)>, _> = serde_html_form::from_str(&text);
         let fields = fields.map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
-        Ok(Self { fields, files: Vec::new() })
+        let mut form = Self::default();
+        fields.into_iter().for_each(|(name, text)| form.push(name, &text));
+        Ok(form)
+    }
+
+    /// Adds a field. Browsers send the ends of its lines as CR LF, whatever was typed.
+    fn push(&mut self, name: String, text: &str) {
+        self.fields.push((name, text.replace("\r\n", "\n")));
     }
 
     /// The same for a form of this content type, which may have files: the field `file`.
@@ -43,7 +50,7 @@ impl FormFields {
             let name = field.name().unwrap_or_default().to_owned();
             let file = field.file_name().map(str::to_owned);
             match file {
-                None => form.fields.push((name, field.text().await.map_err(invalid)?)),
+                None => form.push(name, &field.text().await.map_err(invalid)?),
                 Some(name) => {
                     let content = field.bytes().await.map_err(invalid)?;
                     // A field without a file is sent with neither name nor content.
@@ -121,23 +128,30 @@ impl FormFields {
 
     /// The members of a form, each with the type that its schema says. A field that is left empty is absent.
     fn values(&self, schema: Option<&Value>) -> Result<Map<String, Value>, String> {
-        let none = Map::new();
-        let members = schema.and_then(|schema| schema["properties"].as_object()).unwrap_or(&none);
         let mut values = Map::new();
-        for (name, member) in members {
+        for (name, member) in question_form::members(schema) {
             let text = self.get(&format!("{VALUE}{name}"));
-            let value = match member["type"].as_str() {
+            if let Some(options) = member["enum"].as_array() {
+                let chosen = options.iter().find(|option| question_form::option_text(option) == text);
+                match chosen {
+                    Some(chosen) => drop(values.insert(name.clone(), chosen.clone())),
+                    None if text.is_empty() => {}
+                    None => return Err(format!("{name} must be one of its options")),
+                }
+                continue;
+            }
+            let value = match question_form::type_of(member) {
                 // A box that is not ticked is not sent.
-                Some("boolean") => Value::from(text == "true"),
+                "boolean" => Value::from(text == "true"),
                 _ if text.is_empty() => continue,
-                Some("integer") => text
+                "integer" => text
                     .parse::<i64>()
                     .map(Value::from)
                     .map_err(|_| format!("{name} must be a whole number"))?,
-                Some("number") => {
+                "number" => {
                     text.parse::<f64>().map(Value::from).map_err(|_| format!("{name} must be a number"))?
                 }
-                Some("array" | "object") => {
+                "array" | "object" => {
                     serde_json::from_str(text).map_err(|error| format!("{name} must be JSON: {error}"))?
                 }
                 _ => Value::from(text),
@@ -156,28 +170,30 @@ mod tests {
     fn fields_become_values_of_the_types_of_the_schema() {
         let schema = json!({ "properties": {
             "size": { "enum": ["s", "m"] }, "count": { "type": "integer" }, "share": { "type": "number" },
-            "gift": { "type": "boolean" }, "note": { "type": "string" },
-        } });
+            "gift": { "type": "boolean" }, "note": { "type": "string" }, "level": { "enum": [10, 20] },
+            "limit": { "$ref": "#/$defs/limit" },
+        }, "$defs": { "limit": { "type": ["integer", "null"] } } });
         let question = Question::form("q", "which?", schema);
         let answer = |body: &str| FormFields::parse(body.as_bytes()).unwrap().value(&question);
         let values = answer(
-            "value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x",
+            "value.size=m&value.count=3&value.share=0.5&value.gift=true&value.note=a%26b&value.other=x&value.level=20&value.limit=7",
         );
-        let expected = json!({ "size": "m", "count": 3, "share": 0.5, "gift": true, "note": "a&b" });
+        let expected = json!({ "size": "m", "count": 3, "share": 0.5, "gift": true, "note": "a&b", "level": 20, "limit": 7 });
         assert_eq!(values, Ok(Answer::Values(expected.as_object().unwrap().clone())));
         let values = answer("value.note=");
         assert_eq!(values, Ok(Answer::Values(json!({ "gift": false }).as_object().unwrap().clone())));
+        assert!(answer("value.level=30").is_err());
         assert!(answer("value.count=many").unwrap_err().message.contains("count"));
     }
 
     #[actix_web::test]
     async fn a_form_with_files_has_fields_and_parts() {
-        let body = "--x\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nlook: \u{e9}\r\n\
+        let body = "--x\r\nContent-Disposition: form-data; name=\"text\"\r\n\r\nlook:\r\n\u{e9}\r\n\
             --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: application/x-yaml\r\n\r\nhi\r\n\
             --x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\nContent-Type: application/octet-stream\r\n\r\n\r\n--x--\r\n";
         let body = Bytes::from(body.to_owned());
         let form = FormFields::with_files("multipart/form-data; boundary=x", &body).await.unwrap();
-        assert_eq!(form.get("text"), "look: \u{e9}");
+        assert_eq!(form.get("text"), "look:\n\u{e9}");
         let parts: Vec<_> = form.file_parts().collect();
         assert_eq!(parts, [json!({ "raw": "aGk=", "mediaType": "text/plain", "filename": "a.txt" })]);
         assert!(FormFields::with_files("multipart/form-data; boundary=y", &body).await.is_err());

@@ -35,7 +35,7 @@ use protocol::{
     task::EXTENSION,
     time::WallTime,
 };
-use registry::entry::AgentQuery;
+use registry::entry::{AgentQuery, Presence};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
@@ -102,13 +102,20 @@ impl Elsewhere {
         if !scope.is_signed_in() || node.agent_of_port(request).is_some() {
             return Ok(None);
         }
-        let live = registry.read(AgentQuery::default()).await?.agents;
-        let cards = live.into_iter().map(|entry| entry.card);
-        let mut agents: Vec<_> = cards.filter(|card| !node.agents.contains_key(&card.agent_id)).collect();
+        let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
+        let mut known = registry.read(query).await?.agents;
+        known.retain(|entry| {
+            entry.state != Presence::Departed && !node.agents.contains_key(&entry.card.agent_id)
+        });
+        // Who is away may come back, and has questions and tasks meanwhile.
+        let (away, live): (Vec<_>, Vec<_>) =
+            known.into_iter().partition(|entry| entry.state == Presence::Dead);
+        let mut agents: Vec<_> = live.into_iter().map(|entry| entry.card).collect();
         let left_out = agents.split_off(agents.len().min(MOST_AGENTS));
-        let silent = left_out.iter().map(|card| card.agent_id.to_string()).collect();
+        let silent = left_out.iter().chain(away.iter().map(|entry| &entry.card));
+        let silent: BTreeSet<_> = silent.map(|card| card.agent_id.to_string()).collect();
         let elsewhere = Self { node: node.clone().into_inner(), by: scope.by.clone(), agents, silent };
-        Ok(Some(elsewhere).filter(|elsewhere| !elsewhere.agents.is_empty()))
+        Ok(Some(elsewhere).filter(|elsewhere| !elsewhere.agents.is_empty() || !elsewhere.silent.is_empty()))
     }
 
     fn wire(&self) -> Result<&HttpClient, Problem> {
@@ -129,6 +136,19 @@ impl Elsewhere {
     /// The agent of this name, if it is in another process.
     pub(super) fn agent(&self, id: &str) -> Option<&Arc<Card>> {
         self.agents.iter().find(|card| card.agent_id.as_str() == id)
+    }
+
+    /// Whether the agent of this name is known to be away.
+    pub(super) fn is_away(&self, id: &str) -> bool {
+        self.silent.contains(id) && self.agent(id).is_none()
+    }
+
+    /// Why nothing of it is shown.
+    pub(super) fn away(&self, id: &str) -> Problem {
+        Problem::new(
+            Reason::RecipientUnreachable,
+            format!("{id} is away: what it does is shown once it is back"),
+        )
     }
 
     fn request<'a>(&self, card: &'a Card, url: &'a str) -> ClientRequest<'a> {

@@ -18,7 +18,7 @@ pub(super) fn of_task(
     node: &NodeState,
     local: &HostedAgent,
     spec: &TaskSpec,
-    has_award: bool,
+    (has_award, has_files): (bool, bool),
 ) -> Vec<TaskCommand> {
     let flag = scope.flag();
     let id = shell_quoted(spec.task_id.as_str());
@@ -31,6 +31,10 @@ pub(super) fn of_task(
     let shows = shows.into_iter().take(if has_award { 4 } else { 3 });
     let mut commands: Vec<_> = shows
         .map(|(label, verb)| TaskCommand { label, command: format!("mesh {verb} {id}{flag}") })
+        .chain(has_files.then(|| TaskCommand {
+            label: "Its files, into a folder",
+            command: format!("mesh tasks show {id}{flag} --out files"),
+        }))
         .chain([TaskCommand { label: "As JSON", command: format!("mesh tasks show {id}{flag} --json") }])
         .collect();
     // Files don't fit into a command.
@@ -72,14 +76,11 @@ fn ask(local: &HostedAgent, spec: &TaskSpec, flag: &str) -> String {
 }
 
 fn curl(endpoint: &str, local: &HostedAgent, spec: &TaskSpec) -> String {
-    let mut payload = payload_of(spec);
-    // The same id and content again is the same task.
-    payload["taskId"] = json!(format!("{}-again", spec.task_id));
-    let message =
-        json!({ "fromAgentId": "me", "toAgentId": local.id, "type": "task-request", "payload": payload });
+    // Without an id it is a new task each time.
+    let message = json!({ "fromAgentId": "me", "toAgentId": local.id, "type": "task-request", "payload": payload_of(spec) });
     let url = format!("{endpoint}{}", routes::MESSAGES);
     format!(
-        "curl -s {} -H 'content-type: application/json' -d {}",
+        "curl -s {} -H 'content-type: application/json' -H 'prefer: wait=60' -d {}",
         shell_quoted(&url),
         shell_quoted(&escaped(&message.to_string()))
     )

@@ -2,7 +2,7 @@
 
 use crate::{
     journal::for_each_record,
-    model_talk::{ModelTalk, reports_in},
+    model_talk::{ModelTalk, notes_in},
     tasks::{ShownEvent, TaskEvent, events_in, shown_in},
     telemetry::capture::Capture,
 };
@@ -53,12 +53,12 @@ pub(super) fn read(
     task: &Task,
     wanted: &WantedHistory,
 ) -> Result<TaskHistory, Error> {
-    let (mut events, mut waits, mut reports) =
+    let (mut events, mut waits, mut notes) =
         (EventPage::of(&wanted.at), WaitSpans::new(me, wanted.talk.is_some()), Vec::new());
     for_each_record(store, &Filter::Exactly(keys::journal(me, &task.conversation)), |record| {
         let step: Step = content::decode(me, store, &record.value)?;
         if wanted.talk.is_some() {
-            reports.extend(reports_in(&step).map(|(turn, at, report)| (turn, at, report.clone())));
+            notes.extend(notes_in(&step));
         }
         waits.read(&step);
         let at = step.events.last().map_or(task.created_at, |event| event.wall);
@@ -75,10 +75,7 @@ pub(super) fn read(
         });
         Ok(())
     })?;
-    let talk = wanted.talk.as_ref().map(|capture| {
-        let reports = reports.iter().map(|(turn, at, report)| (*turn, *at, report));
-        ModelTalk::of(reports, capture)
-    });
+    let talk = wanted.talk.as_ref().map(|capture| ModelTalk::of(me, &notes, capture));
     Ok(TaskHistory { events: events.finish(), talk: talk.unwrap_or_default(), waits: waits.spans })
 }
 

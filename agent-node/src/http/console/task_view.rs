@@ -77,7 +77,13 @@ pub(super) async fn data(
     Ok(TaskData {
         agent: local.id.to_string(),
         has_ended: row.ended_at.is_some(),
-        commands: task_commands::of_task(scope, node, local, &task.spec, award.is_some()),
+        commands: task_commands::of_task(
+            scope,
+            node,
+            local,
+            &task.spec,
+            (award.is_some(), !task.artifacts.is_empty()),
+        ),
         award,
         talk: (talk.omitted, talk.lines),
         calls,

@@ -8,12 +8,13 @@ use super::{
     session_view, space_view, start_view, task_list, task_verb, task_view,
 };
 use crate::http::{node_state::NodeState, registry_calls::BOARD};
-use actix_web::{HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use console::{
     location::{ConsoleLocation, ViewName},
     views::{
-        agent, agents, board, brief, bulk, chat, cost, health, inbox, mesh, session, sessions, space, start,
-        task, tasks,
+        agent, agents, board, brief, bulk, chat, cost, health,
+        inbox::{self, WaitingItem},
+        mesh, refused, session, sessions, space, start, task, tasks,
     },
 };
 use patterns::session::CAPABILITY;
@@ -41,31 +42,58 @@ pub(super) async fn get(
     by: web::ReqData<Principal>,
 ) -> Result<HttpResponse, Refusal> {
     let mut scope = ConsoleScope::of(&request, &node, &by)?;
-    let mut at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
+    let at = ConsoleLocation::parse(request.query_string()).map_err(|why| {
         Problem::new(Reason::InvalidField, format!("the address is none of the console: {why}"))
     })?;
     let mut elsewhere = Elsewhere::of(&request, &node, &scope).await?;
     scope.spans |= elsewhere.is_some();
-    // An invalid filter is named.
-    task_list::filters(&scope, &at).criteria(&by)?;
     let waiting = inbox_view::waiting(&scope, &node, elsewhere.as_mut()).await?;
+    let asked = (waiting.len(), at.clone());
+    match show(&scope, &node, elsewhere, at, waiting).await {
+        Ok(view) => Ok(html(view)),
+        Err(problem) => {
+            let view = refused::view(&scope.viewer(asked.0, Vec::new()), &asked.1, &problem.message);
+            let mut answer = html(view.into_string());
+            let status = StatusCode::from_u16(problem.reason.status());
+            *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            Ok(answer)
+        }
+    }
+}
+
+/// The view at `at` for whom `waiting` waits.
+async fn show(
+    scope: &ConsoleScope,
+    node: &web::Data<NodeState>,
+    mut elsewhere: Option<Elsewhere>,
+    mut at: ConsoleLocation,
+    waiting: Vec<WaitingItem>,
+) -> Result<String, Problem> {
+    // An invalid filter is named.
+    task_list::filters(scope, &at).criteria(&scope.by)?;
     let of_tasks = match at.view {
-        ViewName::Tasks => {
-            Some(elsewhere::task_page(&scope, elsewhere.as_mut(), &at, task_list::PAGE).await?)
+        ViewName::Tasks | ViewName::Sessions => {
+            let is_session = at.view == ViewName::Sessions;
+            let capability = if is_session { CAPABILITY.to_owned() } else { at.capability.clone() };
+            let wanted = ConsoleLocation { capability, ..at.clone() };
+            Some(elsewhere::task_page(scope, elsewhere.as_mut(), &wanted, task_list::PAGE).await?)
         }
         _ => None,
     };
     // What is read elsewhere is read before it is said who gave no answer.
     let of_inbox = match at.view {
-        ViewName::Inbox => Some(inbox_view::data(&scope, elsewhere.as_mut(), waiting.clone()).await?),
+        ViewName::Inbox => Some(inbox_view::data(scope, elsewhere.as_mut(), waiting.clone()).await?),
         _ => None,
     };
     let of_bulk = match at.view {
-        ViewName::Bulk if at.id.is_empty() => {
-            Some(task_verb::preview(&scope, elsewhere.as_mut(), &at).await?)
-        }
+        ViewName::Bulk if at.id.is_empty() => Some(task_verb::preview(scope, elsewhere.as_mut(), &at).await?),
         _ => None,
     };
+    let is_at_agent = [ViewName::Task, ViewName::Session, ViewName::Chat].contains(&at.view);
+    let away = elsewhere.as_ref().filter(|elsewhere| is_at_agent && elsewhere.is_away(&at.agent));
+    if let Some(elsewhere) = away {
+        return Err(elsewhere.away(&at.agent));
+    }
     // A link from the board names no agent.
     let is_of_task = [ViewName::Task, ViewName::Session].contains(&at.view) && at.agent.is_empty();
     if let Some(elsewhere) = elsewhere.as_mut().filter(|_| is_of_task && scope.task("", &at.id).is_err()) {
@@ -87,40 +115,41 @@ pub(super) async fn get(
     let is_of_one_agent =
         [ViewName::Task, ViewName::Session, ViewName::Chat, ViewName::Agent].contains(&at.view);
     if let Some(card) = elsewhere.as_ref().filter(|_| is_of_one_agent).and_then(|all| all.agent(&at.agent)) {
-        return Ok(html(console::views::elsewhere::view(&viewer, &at, &card.endpoint).into_string()));
+        return Ok(console::views::elsewhere::view(&viewer, &at, &card.endpoint).into_string());
     }
     let view = match at.view {
         ViewName::Start => {
-            start::view(&viewer, &start_view::data(&scope, &node, elsewhere.as_mut(), waiting).await?)
+            start::view(&viewer, &start_view::data(scope, node, elsewhere.as_mut(), waiting).await?)
         }
         ViewName::Inbox => inbox::view(&viewer, &of_inbox.unwrap_or_default()),
         ViewName::Tasks => {
             let mut page = of_tasks.unwrap_or_default();
-            page.capabilities = capabilities(&node).await?.into_keys().map(|name| name.to_string()).collect();
+            page.capabilities = capabilities(node).await?.into_keys().map(|name| name.to_string()).collect();
             tasks::view(&viewer, &at, &page)
         }
         ViewName::Bulk => match of_bulk {
             Some(preview) => bulk::preview(&viewer, &at, &preview),
-            None => bulk::progress(&viewer, &at, &task_verb::run(&scope, &node, &at)?.borrow()),
+            None => bulk::progress(&viewer, &at, &task_verb::run(scope, node, &at)?.borrow()),
         },
-        ViewName::Task => task::view(&viewer, &at, &task_view::data(&scope, &node, &at).await?),
-        ViewName::Sessions => {
-            let wanted = ConsoleLocation { capability: CAPABILITY.to_owned(), ..at.clone() };
-            let page = scope.read(move |scope| task_list::page(scope, &wanted, task_list::PAGE)).await?;
-            sessions::view(&viewer, &at, &page)
-        }
-        ViewName::Session => session::view(&viewer, &session_view::data(&scope, &node, &at)?),
-        ViewName::Board => board::view(&viewer, &at, &board_view::data(&scope, &node, &at).await?),
-        ViewName::Space => space::view(&viewer, &at, &space_view::data(&scope, &node, &at).await?),
-        ViewName::Brief => brief::view(&viewer, &at, &brief_view::data(&scope, &node, &at).await?),
-        ViewName::Mesh => mesh::view(&viewer, &agent_views::lines(&scope, &node).await?),
-        ViewName::Agent => agent::view(&viewer, &agent_views::data(&scope, &node, &at).await?),
+        ViewName::Task => task::view(&viewer, &at, &task_view::data(scope, node, &at).await?),
+        ViewName::Sessions => sessions::view(&viewer, &at, &of_tasks.unwrap_or_default()),
+        ViewName::Session => session::view(&viewer, &session_view::data(scope, node, &at)?),
+        ViewName::Board => board::view(&viewer, &at, &board_view::data(scope, node, &at).await?),
+        ViewName::Space => space::view(&viewer, &at, &space_view::data(scope, node, &at).await?),
+        ViewName::Brief => brief::view(&viewer, &at, &brief_view::data(scope, node, &at).await?),
+        ViewName::Mesh => mesh::view(&viewer, &agent_views::lines(scope, node).await?),
+        ViewName::Agent => agent::view(&viewer, &agent_views::data(scope, node, &at).await?),
         ViewName::Cost => {
-            cost::view(&viewer, &at, &cost_view::data(&scope, &node, elsewhere.as_mut(), &at).await?)
+            cost::view(&viewer, &at, &cost_view::data(scope, node, elsewhere.as_mut(), &at).await?)
         }
-        ViewName::Health => health::view(&viewer, &health_view::data(&scope, &node).await?),
-        ViewName::Chat => chat::view(&viewer, &chat_view::data(&scope, &at).await?),
-        ViewName::Agents => agents::view(&viewer, &agent_views::lines(&scope, &node).await?),
+        ViewName::Health => health::view(&viewer, &health_view::data(scope, node).await?),
+        ViewName::Chat => {
+            let mut data = chat_view::data(scope, &at).await?;
+            let there = elsewhere.iter().flat_map(Elsewhere::cards);
+            data.agents.extend(there.map(|card| card.agent_id.to_string()));
+            chat::view(&viewer, &data)
+        }
+        ViewName::Agents => agents::view(&viewer, &agent_views::lines(scope, node).await?),
     };
-    Ok(html(view.into_string()))
+    Ok(view.into_string())
 }

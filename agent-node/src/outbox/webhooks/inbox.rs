@@ -136,7 +136,7 @@ impl QuestionFollower {
             "requester": row.task.owner,
             "description": self.webhook.capture.label(&description),
             "question": self.webhook.capture.masked(&json!(question)),
-            "answerWith": answer_command(task, question, is_only, ""),
+            "answerWith": answer_command(task, question, is_only, &format!(" --at {}", self.base)),
             "console": format!("{}/{link}", self.base),
         })
     }

@@ -43,8 +43,9 @@ impl SpanBuilder<'_> {
                 span.link = Some(hex(SpanName::Message(&message.message_id).id()));
                 span
             }
+            Effect::Record { record, .. } if self.capture.is_on() => return self.content.give(record),
             Effect::RunTurn { turn, prompt, .. } => {
-                let input = self.capture.render(&json!(prompt)).map(Value::from);
+                let input = self.capture.render(&self.content.begin_turn(prompt)).map(Value::from);
                 self.set_input(input.as_ref());
                 self.begin_turn(*turn, &name, id, at);
                 let is_check = matches!(prompt.about, TurnSubject::Check { .. });

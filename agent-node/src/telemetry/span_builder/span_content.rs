@@ -1,8 +1,14 @@
 //! The content of messages, turns and results for payload capture, and the attributes of a payload that are no content.
 
 use crate::telemetry::{names as n, span::Span};
-use patterns::{EventKind, Outcome, turn::TurnEnd};
+use patterns::{
+    Outcome,
+    turn::{Progress, Prompt, RequestResult, TurnEnd},
+    turn_record::TurnRecord,
+};
 use protocol::{
+    a2a::message::Message,
+    artifact::{Artifact, merge_joined},
     budget::Budget,
     message::{MessageKind, Payload},
     task::seat_turn,
@@ -13,10 +19,57 @@ pub(super) fn of_message(payload: &Payload) -> Option<Value> {
     (payload.kind() != MessageKind::AwardAccept).then(|| payload.to_json())
 }
 
-/// The updates and the end of a brain's turn.
-pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
-    let EventKind::TurnEnded { updates, end, .. } = what else { return None };
-    let end = match end {
+/// What the turns of a conversation are given beside their prompts, and what the one that runs has brought.
+#[derive(Default)]
+pub(super) struct TurnContent {
+    answers: Vec<RequestResult>,
+    /// The owner's messages that no turn was given yet.
+    messages: Vec<Message>,
+    artifacts: Vec<Artifact>,
+    updates: Vec<Progress>,
+}
+
+impl TurnContent {
+    /// Takes what the next turn is given.
+    pub(super) fn give(&mut self, record: &TurnRecord) {
+        match record {
+            TurnRecord::Answer(answer) => self.answers.push(answer.clone()),
+            TurnRecord::Message(message) => self.messages.push((**message).clone()),
+            TurnRecord::Checkpoint(_) => {}
+        }
+    }
+
+    /// What the turn of `prompt` is given.
+    pub(super) fn begin_turn(&mut self, prompt: &Prompt) -> Value {
+        (self.artifacts, self.updates) = (Vec::new(), Vec::new());
+        let (mut whole, messages) = (prompt.clone(), std::mem::take(&mut self.messages));
+        whole.answers.clone_from(&self.answers);
+        whole.messages.extend(messages);
+        json!(whole)
+    }
+
+    /// Takes what the turn reports but for calls, notes to itself and lines of a log, which have places of their own. Pieces of an
+    /// artifact are joined.
+    pub(super) fn bring(&mut self, updates: &[Progress]) {
+        for update in updates {
+            match update {
+                Progress::Artifact { artifact, append, .. } => {
+                    merge_joined(&mut self.artifacts, artifact.clone(), *append);
+                }
+                Progress::Usage(_) | Progress::Tool(_) | Progress::Log { .. } | Progress::Checkpoint(_) => {}
+                other => self.updates.push(other.clone()),
+            }
+        }
+    }
+
+    /// What the turn that ends so has brought.
+    pub(super) fn of_turn(&self, end: &TurnEnd) -> Value {
+        json!({ "end": of_end(end), "artifacts": self.artifacts, "updates": self.updates })
+    }
+}
+
+fn of_end(end: &TurnEnd) -> Value {
+    match end {
         TurnEnd::Done { message } => json!({ "done": message }),
         TurnEnd::Failed { reason } => json!({ "failed": reason }),
         TurnEnd::LastingFailure { reason } => json!({ "failed": reason, "lasting": true }),
@@ -29,8 +82,7 @@ pub(super) fn of_turn(what: &EventKind) -> Option<Value> {
         TurnEnd::Waiting => json!("waiting"),
         TurnEnd::WaitingFor { task } => json!({ "waiting": { "task": task } }),
         TurnEnd::Pause { after_ms, reason } => json!({ "pause": { "afterMs": after_ms, "reason": reason } }),
-    };
-    Some(json!({ "end": end, "updates": updates }))
+    }
 }
 
 /// The message and the artifacts of a result, if it has any.

@@ -56,6 +56,12 @@ pub(super) fn describe(method: &str, path: &str) -> Option<Description> {
             of("Returns a file of the console.").with(200, ("*/*", json!({ "type": "string" })))
         }
         ("GET", "/console/view") => of("Shows a view of the console, without the frame.").of_view().html(),
+        ("GET", "/console/file") => ["agent", "task", "artifact", "part"]
+            .into_iter()
+            .fold(of("Returns a part of an artifact of a task, to be saved as a file."), |description, name| {
+                description.query(name, json!({ "type": "string" }))
+            })
+            .with(200, ("application/octet-stream", json!({ "type": "string", "format": "binary" }))),
         ("GET", "/console/stream") => of("Tells a page of the console what has changed.").of_view().streams(),
         ("POST", "/console/session") => {
             of("Signs a browser in: by the code of a link, or by the credential of the request.")
