@@ -89,7 +89,7 @@
     if (isNew) shown = location.search;
     let answer = null, text = '';
     try {
-      answer = await request('console/view' + location.search);
+      answer = await request('console/view' + location.search, { headers: { Accept: 'text/html' } });
       text = await answer.text();
     } catch { /* The stream tries again. */ }
     if (own !== turn) return;

@@ -3,7 +3,9 @@
 
 use crate::{
     action_form::ActionForm,
-    chart, json_view,
+    chart,
+    content::SavedFrom,
+    json_view,
     location::{ConsoleLocation, ViewName},
     plan_graph::{self, PlanNode},
     state_mark::{self, StateTone, mark},
@@ -56,7 +58,7 @@ pub fn view(viewer: &Viewer, data: &SessionData) -> Markup {
             div.columns {
                 div.stack {
                     (conversation(&data.task.artifacts, &stages))
-                    (made(&data.task.artifacts, &stages))
+                    (made(SavedFrom { agent: &data.agent, task: data.task.spec.task_id.as_str() }, &data.task.artifacts, &stages))
                 }
                 div.stack {
                     @if viewer.is_signed_in && !data.has_ended { (steer(data, &stages)) }

@@ -8,7 +8,7 @@ use super::{
     session_view, space_view, start_view, task_list, task_verb, task_view,
 };
 use crate::http::{node_state::NodeState, registry_calls::BOARD};
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use actix_web::{HttpRequest, HttpResponse, http::header, web};
 use console::{
     location::{ConsoleLocation, ViewName},
     views::{
@@ -51,13 +51,12 @@ pub(super) async fn get(
     let asked = (waiting.len(), at.clone());
     match show(&scope, &node, elsewhere, at, waiting).await {
         Ok(view) => Ok(html(view)),
-        Err(problem) => {
+        // The page shows why, with who looks and the filters that are to be mended.
+        Err(problem) if request.headers().get(header::ACCEPT).is_some_and(|wanted| wanted == "text/html") => {
             let view = refused::view(&scope.viewer(asked.0, Vec::new()), &asked.1, &problem.message);
-            let mut answer = html(view.into_string());
-            let status = StatusCode::from_u16(problem.reason.status());
-            *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            Ok(answer)
+            Ok(html(view.into_string()))
         }
+        Err(problem) => Err(problem.into()),
     }
 }
 

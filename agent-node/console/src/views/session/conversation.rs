@@ -1,7 +1,10 @@
 //! What was said in a session, by who was meant to hear it, and what was made beside it.
 
 use super::stages::{is_open, word, words};
-use crate::{content, visible_text::brief};
+use crate::{
+    content::{self, SavedFrom},
+    visible_text::brief,
+};
 use maud::{Markup, html};
 use patterns::session::names::{SESSION, TEAM};
 use protocol::artifact::Artifact;
@@ -87,7 +90,7 @@ fn said(artifact: &Artifact, about: &Value) -> Markup {
 }
 
 /// What was made beside the words.
-pub(super) fn made(artifacts: &[Artifact], stages: &[&Value]) -> Markup {
+pub(super) fn made(from: SavedFrom<'_>, artifacts: &[Artifact], stages: &[&Value]) -> Markup {
     let closed: Vec<&str> =
         stages.iter().filter(|stage| !is_open(stage)).map(|stage| word(stage, "stage")).collect();
     let made = artifacts.iter().filter(|artifact| match artifact.metadata.get(SESSION) {
@@ -96,5 +99,5 @@ pub(super) fn made(artifacts: &[Artifact], stages: &[&Value]) -> Markup {
             about["from"].is_null() && !closed.contains(&word(about, "stage")) && about["say"].is_null()
         }
     });
-    html! { @for artifact in made { (content::artifact(artifact)) } }
+    html! { @for artifact in made { (content::artifact(artifact, from)) } }
 }
