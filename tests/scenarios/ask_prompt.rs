@@ -153,8 +153,10 @@ async fn the_questions_of_a_task_are_answered_where_it_was_asked_for() {
     terminal.types("y\n");
     let (code, text) = terminal.ends().await;
     assert_eq!(code, 0, "{text}");
+    // What was answered stands before it, too.
+    let end = text.rfind('}').unwrap();
     let prompt: Value =
-        serde_json::from_str(&text[text.find('{').unwrap()..=text.rfind('}').unwrap()]).unwrap();
+        text.match_indices('{').find_map(|(at, _)| serde_json::from_str(&text[at..=end]).ok()).unwrap();
     let answers = prompt["answers"].as_array().unwrap();
     let of =
         |id: &str| answers.iter().find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("{prompt:#}"));

@@ -355,7 +355,7 @@ const ROUTES: &[(&str, &str, &str)] = &[
     ("GET", "/board/spaces/{space}/entries/{entry}", "a41a3a111111"),
     ("GET", "/", "aaaa3aaaaa11"),
     ("GET", "/console/assets/{name}", "444434444411"),
-    ("GET", "/console/file", "333333111111"),
+    ("GET", "/console/file", "33aa3a111111"),
     ("GET", "/console/stream", "33aa3a111111"),
     ("GET", "/console/view", "33aa3a111111"),
     ("POST", "/console/answer", "331a3a111111"),

@@ -36,7 +36,7 @@ impl SavedFrom<'_> {
             .chars()
             .map(|char| if "/\\:".contains(char) || is_deceptive(char) { '_' } else { char })
             .collect();
-        html! { button.plain type="button" data-save={ "console/file?" (query) } data-name=(name) aria-label={ "Save " (brief(&name, 60)) } { "Save" } }
+        html! { div.row { button.plain type="button" data-save={ "console/file?" (query) } data-name=(name) aria-label={ "Save " (brief(&name, 60)) } { "Save" } } }
     }
 }
 

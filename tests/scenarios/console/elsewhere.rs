@@ -1,7 +1,7 @@
 //! The console of the registry shows what waits and runs at agents of other processes, answers there, and leads there.
 
 use super::{Page, with_form};
-use crate::harness::{Process, cluster::Cluster, eventually, mesh, read_answer, state};
+use crate::harness::{Process, call, cluster::Cluster, eventually, mesh, read_answer, state};
 use reqwest::Method;
 use serde_json::json;
 
@@ -100,6 +100,22 @@ async fn a_caller_sees_its_own_of_other_processes_and_who_gives_no_answer_is_nam
         (!inbox.contains("delete it?")).then_some(())
     })
     .await;
+    // Also once its lease is over: its question waits until it is back.
+    eventually("the agent is away", async || {
+        let url = format!("{}/registry/agents?includeDead=true", cluster.registry.url);
+        let listed = call(Method::GET, &url, None).await;
+        let mut agents = listed.body["agents"].as_array()?.iter();
+        agents.any(|entry| entry["card"]["agentId"] == "gate-01" && entry["state"] == "dead").then_some(())
+    })
+    .await;
+    for query in ["view=inbox", "view=tasks", "view=sessions"] {
+        let shown = page.view(query).await;
+        assert!(shown.contains("gate-01 is not shown: no answer from there"), "{query}: {shown}");
+    }
+    let path = format!("console/view?view=task&agent=gate-01&id={task}");
+    let request = page.request(Method::GET, &path).header("accept", "text/html");
+    let shown = request.send().await.unwrap().text().await.unwrap();
+    assert!(shown.contains("gate-01 is away") && shown.contains("data-who=\"user:local\""), "{shown}");
 }
 
 #[tokio::test]

@@ -137,7 +137,8 @@ async fn the_webhook_is_told_when_a_question_opens_and_closes() {
     assert_eq!(opened["question"]["call"]["args"], json!({ "path": "/x", "apiKey": "***" }));
     let command = opened["answerWith"].as_str().unwrap();
     assert!(
-        command.starts_with(&format!("mesh answer {task} --question ")) && command.ends_with(" --approve"),
+        command.starts_with(&format!("mesh answer {task} --question "))
+            && command.ends_with(&format!(" --approve --at {}", front.url)),
         "{opened}"
     );
     assert_eq!(opened["console"], json!(format!("{}/?view=task&id={task}&agent=front-01", front.url)));

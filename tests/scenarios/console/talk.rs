@@ -44,6 +44,8 @@ async fn what_is_said_with_a_model_is_shown_to_the_person_alone() {
     let url = format!("{}/a2a/tasks/{id}/model", front.url);
     let talk = mesh.call_as_person(Method::GET, &url, None).await;
     let lines = talk.body["lines"].as_array().unwrap_or_else(|| panic!("{talk:?}"));
+    assert_eq!((&lines[0]["kind"], &lines[0]["turn"]), (&json!("told"), &json!(1)), "{talk:?}");
+    assert!(lines[0]["text"].as_str().unwrap().contains("deploy it"), "{talk:?}");
     let replies: Vec<_> = lines.iter().filter(|line| line["kind"] == "answered").collect();
     let made = &replies[0]["calls"][0];
     assert_eq!(

@@ -379,7 +379,7 @@ fn push_artifacts<'a>(text: &mut String, artifacts: impl Iterator<Item = &'a Art
         let speaker = about.and_then(|about| about["from"].as_str()).map(|from| format!(", said by {from}"));
         let speaker = speaker.unwrap_or_default();
         // The name of a file that a person has sent.
-        let name = artifact.parts.first().and_then(|part| part.filename.as_ref()).or(artifact.name.as_ref());
+        let name = artifact.parts.first().and_then(|part| part.filename.as_ref());
         let name = name.filter(|name| *name != id).map(|name| format!(" {name:?}")).unwrap_or_default();
         let _ = write!(text, "\nArtifact {id}{name} ({} bytes{speaker}):\n{head}\n", content.len());
         if head.len() < content.len() {

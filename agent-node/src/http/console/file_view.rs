@@ -16,7 +16,7 @@ use transport::refusal::Refusal;
 /// Which part.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SavedPart {
+struct SavedPart {
     #[serde(default)]
     agent: String,
     task: String,
@@ -30,9 +30,10 @@ pub(super) async fn get(
     request: HttpRequest,
     node: web::Data<NodeState>,
     by: web::ReqData<Principal>,
-    wanted: web::Query<SavedPart>,
 ) -> Result<HttpResponse, Refusal> {
     let scope = ConsoleScope::of(&request, &node, &by)?;
+    let wanted: SavedPart = serde_html_form::from_str(request.query_string())
+        .map_err(|error| Problem::new(Reason::InvalidField, error.to_string()))?;
     let (local, row) = scope.task(&wanted.agent, &wanted.task)?;
     let store = local.store.as_ref();
     let shown = tasks::with_artifacts(store, &local.id, row, Revision::MAX).map_err(Problem::from)?;

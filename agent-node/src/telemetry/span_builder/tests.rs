@@ -1,6 +1,11 @@
 use super::*;
 use crate::telemetry::capture::CaptureLevel;
-use patterns::{AnyPattern, Effect, Outcome, broadcast::Broadcast, turn::TurnEnd};
+use patterns::{
+    AnyPattern, Effect, Outcome,
+    broadcast::Broadcast,
+    turn::{Progress, TurnEnd},
+    turn_record::TurnRecord,
+};
 use protocol::{
     ids::MessageId,
     task::{Status, TaskState},
@@ -95,6 +100,32 @@ fn an_open_span_has_no_end_and_keeps_its_id() {
     assert_eq!(now.iter().map(|span| span.end.is_some()).collect::<Vec<_>>(), [true, false, true, false]);
     let ids = |spans: &[Span]| spans.iter().map(|span| span.span_id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&now), ids(&later));
+}
+
+#[test]
+fn a_turn_has_what_it_was_answered_and_its_pieces_joined() {
+    let answer = json!({ "id": "colour", "ok": true, "text": "blue", "forTurn": 1 });
+    let record = TurnRecord::Answer(serde_json::from_value(answer).unwrap());
+    let piece = |text: &str, append: bool| {
+        let artifact = json!({ "artifactId": "x", "parts": [{ "text": text }] });
+        let artifact = serde_json::from_value(artifact).unwrap();
+        vec![Progress::Artifact { artifact, append, last_chunk: append }]
+    };
+    let begun = EventKind::TurnProgress { turn: 1, updates: piece("the sky ", false) };
+    let end = TurnEnd::Done { message: None };
+    let ended = EventKind::TurnEnded { turn: 1, updates: piece("is blue", true), end };
+    let given = vec![Effect::Record { number: 0, record }, think(1)];
+    let mut steps = vec![
+        step(1, 10, vec![(EventKind::Started, None)], given),
+        step(2, 20, vec![(begun, None)], Vec::new()),
+        step(3, 30, vec![(ended, Some(EffectKey(1, 1)))], vec![finish(TaskState::Completed)]),
+    ];
+    steps[0].origin = Some(Box::new(origin(None)));
+    let spans = spans(&steps, CaptureLevel::Full);
+    let turn = spans.iter().find(|span| span.text(n::MESH_SPAN) == Some("think")).unwrap();
+    let side = |name: &str| serde_json::from_str::<Value>(turn.text(name).unwrap()).unwrap();
+    assert_eq!(side(n::LANGFUSE_INPUT)["answers"][0]["text"], "blue");
+    assert_eq!(side(n::LANGFUSE_OUTPUT)["artifacts"][0]["parts"], json!([{ "text": "the sky is blue" }]));
 }
 
 #[test]
