@@ -4,8 +4,7 @@
   const STORE = 'mesh-console-key', HEADER = 'Mesh-Console-Key', VIEWS = 'mesh-views', DISMISSED = 'mesh-dismissed';
   // Of fragments: at most two a second.
   const SPACING = 500, MAX_RETRY = 5000, BUSY = 429;
-  const main = document.getElementById('main');
-  const byId = (id) => document.getElementById(id);
+  const byId = (id) => document.getElementById(id), main = byId('main');
   const base = location.pathname.endsWith('/') ? '' : location.pathname.split('/').pop() + '/';
   // Other tabs of this origin, port included, hand on the key: a link opened in a new tab stays signed in.
   const tabs = 'BroadcastChannel' in window ? new BroadcastChannel(STORE) : null;
@@ -18,8 +17,7 @@
   }
 
   function request(path, options = {}) {
-    const headers = { ...options.headers };
-    if (key) headers[HEADER] = key;
+    const headers = { ...options.headers, ...(key && { [HEADER]: key }) };
     return fetch(base + path, { cache: 'no-store', credentials: 'same-origin', ...options, headers });
   }
 
@@ -65,10 +63,10 @@
     const headers = given.get('kind') === 'key' ? { 'X-API-Key': secret } : { Authorization: `Bearer ${secret}` };
     try {
       await signIn({ method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: '{}' });
-      form.reset();
-      byId('sign-in').close();
-      restart();
-    } catch (error) { formError(form, error.message); }
+    } catch (error) { return formError(form, error.message); }
+    form.reset();
+    byId('sign-in').close();
+    restart();
   }
 
   const signOut = () => request('console/sign-out', asJson({})).catch(() => null).then(() => { keep(null); restart(); });
@@ -87,17 +85,19 @@
     const own = ++turn;
     [isLoading, isStale, lastLoad] = [true, false, Date.now()];
     if (isNew) shown = location.search;
-    let answer = null, text = '';
+    let answer, text;
     try {
       answer = await request('console/view' + location.search, { headers: { Accept: 'text/html' } });
       text = await answer.text();
-    } catch { /* The stream tries again. */ }
+    } catch { answer = null; }
     if (own !== turn) return;
     isLoading = false;
-    if (isLive || !answer) connected(answer !== null);
-    if (!answer) return;
+    const isWell = answer !== null && answer.status < BUSY;
+    if (isLive || !isWell) connected(isWell);
+    if (!isWell) setTimeout(() => { if (own === turn) load(isNew); }, 2000);
+    if (!isNew && isDeep()) return renew();
+    if (!answer || !isNew && !isWell) return;
     if (answer.status === 401 && key) { await loseSession(); return load(isNew); }
-    if (!isNew && answer.status >= BUSY) { connected(false); setTimeout(renew, 2000); return; }
     const next = document.createElement('main');
     if ((answer.headers.get('Content-Type') || '').startsWith('text/html')) {
       next.append(...new DOMParser().parseFromString(text, 'text/html').body.childNodes);
@@ -112,9 +112,8 @@
   }
 
   // A list that was scrolled on to older rows stays as it is until its reader is back at the top, or asks.
-  async function renew() {
-    if (main.dataset.older === undefined || window.scrollY === 0) await load(false); else byId('newer').hidden = false;
-  }
+  const isDeep = () => main.dataset.older !== undefined && window.scrollY > 0;
+  const renew = async () => { if (isDeep()) byId('newer').hidden = false; else await load(false); };
 
   function later() {
     if (!timer) timer = setTimeout(() => { timer = 0; renew(); }, Math.max(0, lastLoad + SPACING - Date.now()));
@@ -139,13 +138,10 @@
   }
 
   function badge(waiting) {
-    const shown = byId('waiting');
-    shown.hidden = !(Number(waiting) > 0);
-    shown.textContent = waiting;
-    shown.setAttribute('aria-label', `${waiting} waiting for you`);
+    const text = `${waiting} waiting for you`;
+    Object.assign(byId('waiting'), { hidden: !(Number(waiting) > 0), textContent: waiting, ariaLabel: text });
     if (Number(waiting) > known && notifies()) {
-      // All tabs of this origin show one.
-      const note = new Notification(`${waiting} waiting for you`, { body: document.body.dataset.name, tag: 'mesh-inbox' });
+      const note = new Notification(text, { body: document.body.dataset.name, tag: 'mesh-inbox' });
       note.onclick = () => { window.focus(); go('?view=inbox'); };
     }
     known = Number(waiting);
@@ -165,9 +161,8 @@
       const [item, link, drop] = ['li', 'a', 'button'].map((tag) => document.createElement(tag));
       link.textContent = name;
       link.setAttribute('href', `?${new URLSearchParams(search)}`);
-      Object.assign(drop, { type: 'button', className: 'plain', textContent: 'Delete' });
+      Object.assign(drop, { type: 'button', className: 'plain', textContent: 'Delete', ariaLabel: `Delete the view ${name}` });
       drop.dataset.forget = at;
-      drop.setAttribute('aria-label', `Delete the view ${name}`);
       item.append(link, ' ', drop);
       return item;
     }));
@@ -192,8 +187,11 @@
 
   const keyOf = (node) => node.nodeType === 1 ? node.getAttribute('id') || node.dataset.key || '' : '';
   const isLike = (one, other) => one.nodeType === other.nodeType && one.nodeName === other.nodeName && keyOf(one) === keyOf(other);
-  // A form that is on its way, or was refused, stays until its reader has seen it.
-  const KEPT = '.htmx-request, .form-error', stays = (node) => node.nodeType === 1 && (node.matches(KEPT) || node.querySelector(KEPT));
+  // A form that is on its way, was refused, or has typed text stays until its reader has seen what becomes of it.
+  const KEPT = '.htmx-request, .form-error', FIELDS = 'textarea, input:not([type=hidden])';
+  const isTyped = (field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+  const stays = (node) => node.nodeType === 1
+    && (node.matches(KEPT) || node.querySelector(KEPT) || [...node.querySelectorAll(FIELDS)].some(isTyped));
   const isKept = (node, name) => name === 'open' || (name === 'class' && node.matches('.htmx-request'));
 
   function morph(node, next) {
@@ -216,6 +214,7 @@
     for (const gone of [...node.childNodes]) if (keyOf(gone) && !keys.has(keyOf(gone)) && !stays(gone)) gone.remove();
     let at = node.firstChild;
     for (const wanted of [...next.childNodes]) {
+      while (at && keyOf(at) && !keys.has(keyOf(at))) at = at.nextSibling;
       let found = at;
       if (keyOf(wanted)) while (found && !isLike(found, wanted)) found = found.nextSibling;
       else if (found && !isLike(found, wanted)) found = null;
@@ -266,10 +265,7 @@
     } catch { /* It is tried again. */ }
     if (stream !== own) return;
     connected(isLive = false);
-    setTimeout(async () => {
-      if (stream === own) await renew();
-      if (stream === own) listen();
-    }, retry);
+    setTimeout(async () => { if (stream === own) await renew(); if (stream === own) listen(); }, retry);
     retry = Math.min(retry * 2, MAX_RETRY);
   }
 
@@ -295,15 +291,14 @@
   }
 
   function done(text, isBad) {
-    const box = byId('done');
-    Object.assign(box, { textContent: text, hidden: false, className: isBad ? 'done bad' : 'done' });
+    Object.assign(byId('done'), { textContent: text, hidden: false, className: isBad ? 'done bad' : 'done' });
     clearTimeout(doneTimer);
-    doneTimer = setTimeout(() => { box.hidden = true; }, isBad ? 30000 : 6000);
+    doneTimer = setTimeout(() => { byId('done').hidden = true; }, isBad ? 30000 : 6000);
   }
 
   async function save({ dataset }) {
-    const answer = await request(dataset.save);
-    if (!answer.ok) return done(await reasonOf(answer.status, await answer.text()), true);
+    const answer = await request(dataset.save).catch(() => null);
+    if (!answer || !answer.ok) return done(answer ? await reasonOf(answer.status, await answer.text()) : 'The node cannot be reached.', true);
     const link = document.createElement('a');
     Object.assign(link, { href: URL.createObjectURL(await answer.blob()), download: dataset.name });
     link.click();
@@ -340,8 +335,7 @@
     } else if (button.dataset.dismiss !== undefined) {
       store(DISMISSED, [...stored(DISMISSED), button.closest('[data-dismissable]').dataset.dismissable]);
       hideDismissed();
-    }
-    else if (button.id === 'theme') theme({ '': 'light', light: 'dark', dark: '' }[document.documentElement.dataset.theme || '']);
+    } else if (button.id === 'theme') theme({ '': 'light', light: 'dark', dark: '' }[document.documentElement.dataset.theme || '']);
   });
 
   document.addEventListener('submit', (event) => {
@@ -352,47 +346,53 @@
     if (form.matches('[data-save-view]')) {
       const search = new URLSearchParams(location.search);
       search.delete('before');
-      store(VIEWS, [...stored(VIEWS), { name: new FormData(form).get('name'), search: search.toString() }]);
+      store(VIEWS, [...stored(VIEWS), { name: form.elements.name.value, search: `${search}` }]);
       form.reset();
       return showViews();
     }
-    const given = [...new FormData(form)].filter(([, value]) => value !== '');
-    go(`?${new URLSearchParams(given)}`);
+    go(`?${new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ''))}`);
   });
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-filter] select')) event.target.form.requestSubmit();
   });
   document.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target.matches('textarea')) event.target.form.requestSubmit();
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && event.target.matches('textarea')
+      && !event.target.form.querySelector('button[hidden]')) event.target.form.requestSubmit();
   });
 
-  document.addEventListener('htmx:configRequest', (event) => {
-    if (key) event.detail.headers[HEADER] = key;
-    event.detail.path = base + event.detail.path;
+  document.addEventListener('htmx:configRequest', ({ detail }) => {
+    Object.assign(detail.headers, key && { [HEADER]: key });
+    detail.path = base + detail.path;
   });
   document.addEventListener('htmx:afterRequest', async (event) => {
     const { xhr, elt } = event.detail, form = elt.closest('form');
-    if (!form) { if (event.detail.successful) main.dataset.older = ''; return; }
+    if (!form) return;
+    const areas = [...form.querySelectorAll('textarea')], typed = areas.map((area) => area.value);
     if (!event.detail.successful) {
+      for (const area of areas) if (area.value === area.defaultValue && area.sent) area.value = area.sent;
       return formError(form, xhr.status ? await reasonOf(xhr.status, xhr.responseText) : 'the node cannot be reached');
     }
     form.querySelectorAll('.form-error').forEach((box) => box.remove());
     form.reset();
+    areas.forEach((area, at) => { area.value = typed[at]; });
     const to = xhr.getResponseHeader('Mesh-Console-Go');
     if (form.dataset.done) done(form.dataset.done);
-    if (to) go(to); else load(false);
+    if (to && to !== location.search) go(to); else load(false);
+  });
+  document.addEventListener('htmx:beforeSend', ({ detail: { elt } }) => {
+    const form = elt.closest('form');
+    if (!form) { main.dataset.older = ''; return; }
+    // What is typed while it is on its way is the next.
+    for (const area of form.querySelectorAll('textarea')) [area.sent, area.value] = [area.value, area.defaultValue];
   });
 
   window.addEventListener('popstate', () => { if (location.search !== shown) restart(); });
   window.addEventListener('hashchange', () => { if (location.hash.startsWith('#code=')) useLink().then(restart); });
-  document.addEventListener('visibilitychange', () => {
-    if (!document.hidden) renew();
-    listen();
-  });
+  document.addEventListener('visibilitychange', () => { if (!document.hidden) renew(); listen(); });
   if (tabs) tabs.addEventListener('message', ({ data }) => {
     if (data.asks && key) tabs.postMessage({ key });
-    if (data.key && !key) keep(data.key);
-    if (data.fresh && data.fresh !== key) { keep(data.fresh); renew(); listen(); }
+    const given = data.fresh || (key ? null : data.key);
+    if (given && given !== key) { keep(given); renew(); listen(); }
   });
 
   theme(['light', 'dark'].find((name) => name === localStorage.getItem('mesh-theme')) || '');

@@ -36,7 +36,7 @@ impl ActionForm<'_> {
 
     fn form(self, encoding: Option<&str>, fields: Markup) -> Markup {
         html! {
-            form hx-encoding=[encoding] hx-post={ "console/" (self.path) } hx-swap="none" hx-disabled-elt="find button:not([hidden])" data-done=[Some(self.done).filter(|done| !done.is_empty())] {
+            form hx-encoding=[encoding] hx-post={ "console/" (self.path) } hx-swap="none" hx-sync="this:drop" hx-disabled-elt="find button:not([hidden])" data-done=[Some(self.done).filter(|done| !done.is_empty())] {
                 @for (name, value) in self.hidden { input type="hidden" name=(name) value=(value); }
                 (fields)
             }

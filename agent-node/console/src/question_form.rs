@@ -23,6 +23,9 @@ pub fn digest(question: &Question) -> String {
 /// The field with the arguments of a call, which the viewer may change.
 pub const ARGUMENTS: &str = "arguments";
 
+/// The longest question that is set in bold, bytes.
+const MAX_BOLD: usize = 400;
+
 /// Where a question is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct AskedAt<'a> {
@@ -33,7 +36,8 @@ pub struct AskedAt<'a> {
 /// The question, with a form if the viewer is signed in.
 pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
     html! {
-        div.asked { (VisibleText(&question.shown_text())) }
+        @let text = question.shown_text();
+        div class=(if text.len() > MAX_BOLD { "prose" } else { "asked" }) { (VisibleText(&text)) }
         @if let Some(call) = question.shown_call() { (shown_call(call)) }
         p.muted.small { (fate(viewer.now, question)) }
         @if viewer.is_signed_in {

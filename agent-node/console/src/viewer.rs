@@ -58,7 +58,7 @@ impl Viewer {
 fn silent_hint(silent: &[String]) -> Markup {
     let named = silent.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     html! {
-        div.notice.wait {
+        div.notice.wait data-key="hint-silent" {
             p { "What waits or runs at " (named) @if silent.len() > MOST_NAMED { " and " (silent.len() - MOST_NAMED) " more agents" } " is not shown: no answer from there." }
         }
     }
@@ -66,7 +66,7 @@ fn silent_hint(silent: &[String]) -> Markup {
 
 fn sign_in_hint(flag: &str) -> Markup {
     html! {
-        div.notice {
+        div.notice data-key="hint-sign-in" {
             p { strong { "You are looking without being signed in." } " To send, answer or cancel, run " code { "mesh console" (flag) } " in a terminal: it opens this page signed in. Configured callers sign in with their credential." }
         }
     }

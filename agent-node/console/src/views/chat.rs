@@ -99,9 +99,9 @@ fn said(viewer: &Viewer, data: &ChatData, turn: &ChatTurn) -> Markup {
         div.said.mine data-key={ "s-" (turn.task) } { div.prose { (VisibleText(&turn.said)) } @if !turn.files.is_empty() { p.small.muted { "with " (brief(&turn.files.join(", "), 300)) } } }
         div.said data-key={ "a-" (turn.task) } {
             @if let Some(by) = turn.by.as_ref().filter(|by| **by != data.agent) { p.small.muted { "by " (by) } }
-            @for question in &turn.questions { (question_form::card(viewer, at, question)) }
             @if !turn.answer.is_empty() && turn.questions.is_empty() { div.prose { (VisibleText(&turn.answer)) } }
             @for artifact in &turn.artifacts { @for part in &artifact.parts { (content::part(artifact.name.as_deref().unwrap_or(&artifact.artifact_id), part)) } }
+            @for question in &turn.questions { (question_form::card(viewer, at, question)) }
             div.row.small.muted {
                 @if turn.state != TaskState::Completed { (state_mark::of_task(turn.state)) }
                 span { (times::clock(turn.at)) }

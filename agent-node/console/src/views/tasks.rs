@@ -86,7 +86,7 @@ fn saved_views() -> Markup {
 pub(super) fn filters(at: &ConsoleLocation, page: &TaskListPage) -> Markup {
     let fields = html! {
         (state_filter(at))
-        @if page.agents.len() > 1 { (select("agent", "Agent", &at.agent, &same(&page.agents))) }
+        @if page.agents.len() > 1 || !at.agent.is_empty() { (select("agent", "Agent", &at.agent, &same(&page.agents))) }
         (select("capability", "Capability", &at.capability, &same(&page.capabilities)))
         (select("waiting_for", "Waits for", &at.waiting_for, &[("person", "a person"), ("place", "a free place"), ("agent", "another agent")]))
         (text("requester", "Requester", &at.requester, "user:local"))

@@ -35,7 +35,10 @@ use protocol::{
     task::EXTENSION,
     time::WallTime,
 };
-use registry::entry::{AgentQuery, Presence};
+use registry::{
+    client::Registry,
+    entry::{AgentQuery, Presence},
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{cmp::Reverse, collections::BTreeSet, sync::Arc, time::Duration};
@@ -102,10 +105,31 @@ impl Elsewhere {
         if !scope.is_signed_in() || node.agent_of_port(request).is_some() {
             return Ok(None);
         }
+        let mut elsewhere = Self {
+            node: node.clone().into_inner(),
+            by: scope.by.clone(),
+            agents: Vec::new(),
+            silent: BTreeSet::new(),
+        };
+        elsewhere.find_agents(registry).await?;
+        Ok(Some(elsewhere).filter(|elsewhere| !elsewhere.agents.is_empty() || !elsewhere.silent.is_empty()))
+    }
+
+    /// Finds the agents again, for a page that stays open.
+    pub(super) async fn refresh(&mut self) {
+        let registry = self.node.local_services.registry.clone();
+        if let Some(registry) = registry
+            && let Err(problem) = self.find_agents(&registry).await
+        {
+            tracing::debug!(%problem, "the agents of other processes can't be found");
+        }
+    }
+
+    async fn find_agents(&mut self, registry: &Registry) -> Result<(), Problem> {
         let query = AgentQuery { include_dead: true, ..AgentQuery::default() };
         let mut known = registry.read(query).await?.agents;
         known.retain(|entry| {
-            entry.state != Presence::Departed && !node.agents.contains_key(&entry.card.agent_id)
+            entry.state != Presence::Departed && !self.node.agents.contains_key(&entry.card.agent_id)
         });
         // Who is away may come back, and has questions and tasks meanwhile.
         let (away, live): (Vec<_>, Vec<_>) =
@@ -113,9 +137,9 @@ impl Elsewhere {
         let mut agents: Vec<_> = live.into_iter().map(|entry| entry.card).collect();
         let left_out = agents.split_off(agents.len().min(MOST_AGENTS));
         let silent = left_out.iter().chain(away.iter().map(|entry| &entry.card));
-        let silent: BTreeSet<_> = silent.map(|card| card.agent_id.to_string()).collect();
-        let elsewhere = Self { node: node.clone().into_inner(), by: scope.by.clone(), agents, silent };
-        Ok(Some(elsewhere).filter(|elsewhere| !elsewhere.agents.is_empty() || !elsewhere.silent.is_empty()))
+        self.silent = silent.map(|card| card.agent_id.to_string()).collect();
+        self.agents = agents;
+        Ok(())
     }
 
     fn wire(&self) -> Result<&HttpClient, Problem> {
@@ -228,6 +252,7 @@ impl Elsewhere {
     pub(super) async fn questions(&mut self) -> Vec<OpenQuestion> {
         let (node, by) = (self.node.clone(), self.by.clone());
         let Some(calls) = &node.registry_calls else { return Vec::new() };
+        let known = std::mem::take(&mut self.silent);
         let ask = async {
             let answers = self.ask::<InboxAnswer>("", routes::INBOX).await;
             let questions = answers.into_iter().flat_map(|(card, answer)| {
@@ -238,7 +263,7 @@ impl Elsewhere {
             WaitingElsewhere { questions: questions.collect(), silent: self.silent.clone() }
         };
         let WaitingElsewhere { questions, silent } = calls.waiting(&by, ask).await;
-        self.silent.extend(silent);
+        self.silent.extend(known.into_iter().chain(silent));
         questions
     }
 

@@ -199,6 +199,7 @@ async fn look_further(
     let mut there: Vec<_> =
         proposals.iter().map(|line| format!("{} {}", line.entry.id, line.entry.version)).collect();
     if let Some(elsewhere) = elsewhere {
+        elsewhere.refresh().await;
         there.extend(elsewhere.questions().await.into_iter().map(|asked| asked.question.id));
         if view == ViewName::Tasks {
             there.extend(elsewhere.newest().await);

@@ -24,6 +24,9 @@ use protocol::{
 };
 use transport::refusal::Refusal;
 
+/// From this status on the page keeps what it shows, and asks again.
+const BUSY: u16 = 429;
+
 /// The refusal of a task that neither an agent of this process nor one that answers has.
 fn nowhere(id: &str, elsewhere: &Elsewhere) -> Problem {
     let silent: Vec<_> = elsewhere.silent.iter().map(String::as_str).collect();
@@ -52,7 +55,10 @@ pub(super) async fn get(
     match show(&scope, &node, elsewhere, at, waiting).await {
         Ok(view) => Ok(html(view)),
         // The page shows why, with who looks and the filters that are to be mended.
-        Err(problem) if request.headers().get(header::ACCEPT).is_some_and(|wanted| wanted == "text/html") => {
+        Err(problem)
+            if problem.reason.status() < BUSY
+                && request.headers().get(header::ACCEPT).is_some_and(|wanted| wanted == "text/html") =>
+        {
             let view = refused::view(&scope.viewer(asked.0, Vec::new()), &asked.1, &problem.message);
             Ok(html(view.into_string()))
         }
