@@ -311,7 +311,11 @@ def drive(driver, mesh):
     page.locator("summary", has_text="Files").click()
     page.locator("input[type=file]").set_input_files(mesh.folder / "session.yaml")
     page.get_by_role("button", name="Say").click()
+    # What is typed meanwhile is the next message.
+    page.get_by_label("Your message").press_sequentially("and the other")
     expect(page.get_by_text("Here is the first half.")).to_be_visible()
+    expect(page.get_by_label("Your message")).to_have_value("and the other")
+    page.get_by_label("Your message").fill("")
     expect(page.get_by_text("with session.yaml")).to_be_visible()
     driver.shoot("chat")
     page.locator(".ask, .said", has_text="the other half").last.get_by_label("Your answer").fill("No, it is enough.")
