@@ -123,7 +123,7 @@ async fn a_signal_whose_first_step_is_refused_is_handled_later() {
     until(&|seen| seen.followed.is_some()).await;
     refuses.store(true, Relaxed);
     publish("first").await;
-    until(&|seen| seen.counts.reactions == 1).await;
+    until(&|seen| seen.counts.reactions >= 1).await;
     refuses.store(false, Relaxed);
     publish("second").await;
     until(&|_| brain.turns.load(Relaxed) == 2).await;
