@@ -599,6 +599,8 @@ def board(driver, mesh):
     entry = page.locator("li", has_text="write-ahead log")
     entry.get_by_text("Decide").click()
     entry.get_by_label("Reason").fill("agreed")
+    # Enter merges nothing.
+    entry.get_by_label("Reason").press("Enter")
     # What is typed and opened stays while others post.
     mesh.post("/board/spaces/default/entries", {"kind": "finding", "content": "The cache is cold on Mondays."})
     expect(page.get_by_text("The cache is cold on Mondays.")).to_be_visible()

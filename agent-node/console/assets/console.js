@@ -94,7 +94,7 @@
     isLoading = false;
     const isWell = answer !== null && answer.status < BUSY;
     if (isLive || !isWell) connected(isWell);
-    if (!isWell) setTimeout(() => { if (own === turn) load(isNew); }, 2000);
+    if (!isWell) setTimeout(() => { if (own === turn && !document.hidden) load(isNew); }, 2000);
     if (!isNew && isDeep()) return renew();
     if (!answer || !isNew && !isWell) return;
     if (answer.status === 401 && key) { await loseSession(); return load(isNew); }

@@ -19,6 +19,12 @@ impl ActionForm<'_> {
         self.form(None, fields)
     }
 
+    /// The form of a decision: only a press on one of `buttons` decides. Enter in a field presses the first button of a form, which is
+    /// one that does nothing.
+    pub fn with_decisions(self, fields: Markup, buttons: Markup) -> Markup {
+        self.form(None, html! { (fields) button type="submit" disabled hidden {} div.actions { (buttons) } })
+    }
+
     /// The same, with files of the person who sends it: the field `file`.
     pub fn with_files(self, fields: Markup, buttons: Markup) -> Markup {
         self.form(

@@ -41,11 +41,10 @@ pub fn card(viewer: &Viewer, at: AskedAt<'_>, question: &Question) -> Markup {
         @if let Some(call) = question.shown_call() { (shown_call(call)) }
         p.muted.small { (fate(viewer.now, question)) }
         @if viewer.is_signed_in {
-            (ActionForm {
-                path: "answer",
-                done: "Your answer is on its way to the agent.",
-                hidden: &[("agent", at.agent), ("task", at.task), ("question", &question.id), (SHOWN, &digest(question))],
-            }.with(fields(question)))
+            @let digest = digest(question);
+            @let hidden = [("agent", at.agent), ("task", at.task), ("question", &*question.id), (SHOWN, &*digest)];
+            @let form = ActionForm { path: "answer", done: "Your answer is on its way to the agent.", hidden: &hidden };
+            @if question.kind == QuestionKind::Approval { (approval(form, question)) } @else { (form.with(fields(question))) }
         } @else {
             p.small { "In a terminal: " code { "mesh answer " (at.task) " \u{2026}" (viewer.flag) } }
         }
@@ -75,19 +74,24 @@ fn shown_call(call: &Value) -> Markup {
     }
 }
 
+fn approval(form: ActionForm<'_>, question: &Question) -> Markup {
+    form.with_decisions(
+        html! {
+            @if question.editable { (editor(question)) }
+            label { "Reason" span.hint { "the agent is told it if you deny" } input type="text" name="reason" maxlength="2000"; }
+        },
+        html! {
+            button.primary type="submit" name="decision" value="approve" { "Approve" }
+            button.danger type="submit" name="decision" value="deny" { "Deny" }
+        },
+    )
+}
+
+/// What answers a question that is no approval.
 fn fields(question: &Question) -> Markup {
     html! {
         @match question.kind {
-            QuestionKind::Approval => {
-                @if question.editable { (editor(question)) }
-                label { "Reason" span.hint { "the agent is told it if you deny" } input type="text" name="reason" maxlength="2000"; }
-                // Enter in the field above presses the first button: nothing is approved by it.
-                button type="submit" disabled hidden {}
-                div.actions {
-                    button.primary type="submit" name="decision" value="approve" { "Approve" }
-                    button.danger type="submit" name="decision" value="deny" { "Deny" }
-                }
-            }
+            QuestionKind::Approval => {}
             QuestionKind::Choice => {
                 fieldset {
                     legend { "Choose one" }

@@ -178,17 +178,17 @@ fn decide(entry: &Entry, actions: &[&str]) -> Markup {
     html! {
         details data-key={ "decide-" (entry.id) } {
             summary.small { @if entry.state == EntryState::Pending { "Decide" } @else { "Change" } }
-            (form.with(html! {
-                label { "Reason" span.hint { "a rejection needs one" } input type="text" name="reason" maxlength="2000"; }
-                div.actions {
+            (form.with_decisions(
+                html! { label { "Reason" span.hint { "a rejection needs one" } input type="text" name="reason" maxlength="2000"; } },
+                html! {
                     @for action in actions.iter().filter(|action| **action != SUPERSEDE) {
                         button type="submit" name="change" value=(action)
                             class=(match *action { "merge" | "accept" => "primary", _ => "danger" }) {
                             (match *action { "merge" => "Merge", "reject" => "Reject", "archive" => "Archive", "withdraw" => "Withdraw", _ => "Accept" })
                         }
                     }
-                }
-            }))
+                },
+            ))
         }
     }
 }
